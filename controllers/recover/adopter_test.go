@@ -236,7 +236,7 @@ func TestPass_RestoresAnEmptyLedger(t *testing.T) {
 
 // In the restored ledger a deleted claim has the block, while an IPAllocation shows it for another claim. The pool
 // stays frozen until the block of the deleted claim was released. Then the other claim gets the block.
-func TestPass_OlderLedger(t *testing.T) {
+func TestPass_WaitsUntilAFormerHolderIsReleased(t *testing.T) {
 	l := newLoss(t)
 	id := l.older("old")
 	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
@@ -258,7 +258,7 @@ func TestPass_OlderLedger(t *testing.T) {
 
 // An IPPool may have a forged status, stored past webhooks and policies, and kcp may list the IPPool of a deleted
 // workspace for ever. Neither keeps pools of other owners frozen.
-func TestPass_APoolThatNobodyCanMend(t *testing.T) {
+func TestPass_IsNotStoppedByAPoolThatNobodyCanMend(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
@@ -269,7 +269,7 @@ func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 
 // A child remains when the workspace of its parent is unbound, and its reference may then fit another pool of the same
 // name. The child stays lost, and keeps no other pool lost.
-func TestPass_AChildWithoutItsParent(t *testing.T) {
+func TestPass_LeavesAChildWithoutItsParentLost(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)

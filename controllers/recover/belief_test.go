@@ -24,7 +24,7 @@ func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1al
 
 // The block of a claim without IPAllocation is adopted if the pool admits the claim's workspace and nobody has the
 // addresses. It takes no addresses from an IPAllocation, in whichever order they are read, and keeps no pool frozen.
-func TestPass_AClaimAlone(t *testing.T) {
+func TestPass_AdoptsTheBlockOfAClaimAlone(t *testing.T) {
 	l := newLoss(t)
 	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
 	closed := l.had(gen.Pool("closed"), "10.1.0.0/16", "lost", 7)
@@ -111,7 +111,7 @@ func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
 // A pass may come before the caches show the workspace of a claim without IPAllocation. The claim's block is then
 // allocated to nobody else, not even to a younger claim, until the path is known. This holds for live.Absence each time
 // that the path is unknown, also hours later.
-func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
+func TestPass_FreezesAPoolUntilThePathOfAClaimAloneIsKnown(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("stuck", gen.ChildOf("gone", 24)), "10.9.0.0/24", "lost", 3)
 	l.binds("early", "root:early")
@@ -143,7 +143,7 @@ func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 
 // If no workspace shows the path by which an IPAllocation names its pool, each lost pool that may be meant stays frozen
 // until the path is shown again. Other pools are made whole.
-func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
+func TestPass_FreezesThePoolThatAnUnplacedRecordMayMean(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(in("owner", gen.Pool("shared")), "10.1.0.0/16", "lost", 7)
 	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)
@@ -167,7 +167,7 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 
 // If the restored ledger has the block of an IPAllocation, nothing is lacking, and the pool is served, even though
 // nobody shows the path that the IPAllocation names. If it shows another block, the pool stays frozen.
-func TestPass_ARecordThatTheLedgerHas(t *testing.T) {
+func TestPass_IgnoresAnUnplacedRecordThatTheLedgerHas(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)
 		id := l.older("a")
@@ -182,7 +182,7 @@ func TestPass_ARecordThatTheLedgerHas(t *testing.T) {
 
 // An IPAllocation that is left over from a workspace that is bound nowhere cannot be deleted. The pool that it may mean
 // stays frozen until two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
-func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
+func TestPass_IgnoresAnUnplacedRecordOfAnUnboundWorkspace(t *testing.T) {
 	l := newLoss(t)
 	now := l.now
 	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)

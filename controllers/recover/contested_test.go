@@ -11,7 +11,7 @@ import (
 // A pool stays frozen while the path of its workspace is unknown; other pools are made whole. If another workspace
 // shows the same path, the pool is made whole all the same. Only if both workspaces have a pool of the name that an
 // IPAllocation of a third workspace shows, both pools stay frozen.
-func TestPass_AContestedPath(t *testing.T) {
+func TestPass_FreezesPoolsOnlyWhereAPathIsAmbiguous(t *testing.T) {
 	l := newLoss(t)
 	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	pool := l.had(in("victim", gen.Pool("v")), "10.1.0.0/16", "lost", 7)
@@ -50,7 +50,7 @@ func TestPass_AContestedPath(t *testing.T) {
 
 // If two pools fit the reference of a child to its parent, both stay frozen if they have the child's addresses, because
 // one of them lacks the child's block.
-func TestPass_AChildOfOneOfTwoPools(t *testing.T) {
+func TestPass_FreezesBothPoolsThatMayBeAParent(t *testing.T) {
 	l := newLoss(t)
 	l.binds("victim", "root:victim")
 	l.binds("forger", "root:victim")

@@ -63,7 +63,7 @@ func TestPass_CarvesOnlyChildrenThatTheParentAdmits(t *testing.T) {
 
 // A pool that was carved by class is carved again from the parent that its status shows, if that parent serves the
 // class to the workspace and the status fits the spec.
-func TestPass_APoolByClass(t *testing.T) {
+func TestPass_CarvesAPoolByClassWhereItWas(t *testing.T) {
 	serves := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityPlatform)}
 	for name, tt := range map[string]struct {
 		parent []gen.PoolOption
@@ -134,7 +134,7 @@ func TestPass_CarvesAChildThoughAPoolIsUnreadable(t *testing.T) {
 
 // After a start the path of a child's workspace may be unknown, and the parent admits workspaces by path. The parent
 // stays frozen until the path is known, or live.Absence is over.
-func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
+func TestPass_FreezesAParentUntilTheWorkspaceOfAChildIsKnown(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		l := newLoss(t)
 		parent := l.had(gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}), "10.0.0.0/16", "lost", 7)
@@ -156,7 +156,7 @@ func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 
 // An IPAllocation may name a child pool by a path that nobody shows. It still vouches for the child: the child is
 // carved, and nobody else gets its addresses.
-func TestPass_AChildOfARecordWhosePathNobodyShows(t *testing.T) {
+func TestPass_CarvesAChildForAnUnplacedRecord(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	l.inTenant("k", "10.0.9.0/24", 24)

@@ -13,7 +13,7 @@ import (
 
 // A cooling block without claim and IPAllocation is no finding, until its cooldown ended long ago; see
 // TestVerify_Findings. A claim that still shows the block is a finding, and so is its IPAllocation.
-func TestVerify_Cooling(t *testing.T) {
+func TestVerify_AcceptsACoolingBlock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -41,7 +41,7 @@ func TestVerify_Cooling(t *testing.T) {
 }
 
 // If it cannot be read whether the APIExport exists, ledger and objects are compared as usual.
-func TestVerify_AnExportThatCannotBeRead(t *testing.T) {
+func TestVerify_ComparesWhileTheExportIsUnreadable(t *testing.T) {
 	s := newScene(t)
 	s.gone = errors.New("forbidden")
 	delete(s.claims, "a")

@@ -128,7 +128,7 @@ func TestNamed(t *testing.T) {
 
 // A finalizer of the owner may keep the IPPool of a retired pool for ever, with its status. The retired pool is not
 // restored if another pool has its addresses.
-func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
+func TestPass_LeavesOutARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
@@ -145,7 +145,7 @@ func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
 
 // A retired root pool, too, is not restored if a later root pool has its addresses. It keeps no pool of its address
 // domain frozen.
-func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
+func TestPass_LeavesOutARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	retired, later := l.had(gen.Pool("old", gen.Domain("d")), "10.0.0.0/16", "lost", 7), l.had(gen.Pool("new"), "10.0.0.0/15", "lost", 7)
 	beside := l.had(gen.Pool("beside", gen.Domain("d")), "10.9.0.0/16", "lost", 7)
@@ -156,7 +156,7 @@ func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 }
 
 // A retired child pool is not restored if its parent has allocated the addresses to a claim.
-func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
+func TestPass_PrefersABlockOfTheParentToARetiredPool(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
@@ -172,7 +172,7 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 
 // A claim without IPAllocation, bound shortly before the loss, keeps its block, even if a retired pool shows the same
 // addresses.
-func TestPass_ARetiredPoolAndABlockOfAClaimAlone(t *testing.T) {
+func TestPass_PrefersAClaimAloneToARetiredPool(t *testing.T) {
 	for name, published := range map[string]bool{"the retired pool is there": true, "there is none": false} {
 		l := newLoss(t)
 		l.binds("w1", "root:w1")
@@ -192,7 +192,7 @@ func TestPass_ARetiredPoolAndABlockOfAClaimAlone(t *testing.T) {
 }
 
 // A pool that is being deleted is restored with the block of a claim without IPAllocation, and then drains.
-func TestPass_APoolThatLeavesWithABlockOfAClaimAlone(t *testing.T) {
+func TestPass_DrainsADeletedPoolWithABlockOfAClaimAlone(t *testing.T) {
 	l := newLoss(t)
 	l.binds("w1", "root:w1")
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -209,7 +209,7 @@ func TestPass_APoolThatLeavesWithABlockOfAClaimAlone(t *testing.T) {
 
 // A finalizer of the owner keeps the IPPool of a retired pool, which a new process does not know to be retired. It
 // restores the pool, and drains it. The pool is retired again if it has no blocks.
-func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
+func TestPass_RetiresADeletedPoolAgain(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	empty := l.had(gen.Pool("empty", gen.ChildOf("p", 24)), "10.0.8.0/24", "lost", 3)
@@ -228,7 +228,7 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 
 // In the restored ledger the block is bound. Since then its claim was deleted, and its IPAllocation retained. The pass
 // retains the block until the time that the IPAllocation shows.
-func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
+func TestPass_AmendsABlockThatWasRetainedSince(t *testing.T) {
 	l := newLoss(t)
 	l.older("r")
 	retained, until := retained("p", "10.0.0.0/28")
@@ -240,7 +240,7 @@ func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 }
 
 // The restored ledger has an older reclaim policy for a block. The pass sets the policy that the IPAllocation shows.
-func TestPass_AnOlderLedgerOfAReclaimPolicy(t *testing.T) {
+func TestPass_AmendsTheReclaimPolicyOfABlock(t *testing.T) {
 	l := newLoss(t)
 	l.older("a")
 	record := gen.Allocation("a", "p", "10.0.0.0/28")
@@ -256,7 +256,7 @@ func TestPass_AnOlderLedgerOfAReclaimPolicy(t *testing.T) {
 // A claim that was answered, and has no IPAllocation, gets its block back from its status: under the allocation ID that
 // it shows, or under its UID if it shows none. An ID copied from another claim counts as none. A block that the ledger
 // still has stays as it is.
-func TestPass_AnAnswer(t *testing.T) {
+func TestPass_AdoptsAnAnsweredBlockUnderTheIDOfItsClaim(t *testing.T) {
 	l := newLoss(t)
 	answered, copied, unanswered, kept := gen.Claim("answered"), gen.Claim("copied"), gen.Claim("unanswered"), gen.Claim("kept")
 	idOf := func(claim *ipamv1alpha1.IPClaim) ledger.ClaimID {

@@ -111,7 +111,7 @@ func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 
 // The IPPool of a frozen derived pool may be deleted, for example with the APIBinding, and made again without a status.
 // The pool gets back its published blocks, and is served again.
-func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
+func TestAdopter_ServesAFrozenPoolWithoutAStatusAgain(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
 	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))
@@ -258,7 +258,7 @@ func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
 // After the copy of the ledger was taken, a derived pool was released and made again. The pool comes back where its
 // IPPool shows it. If the restored ledger has the pool there, but closed or draining, the pool is opened. It gets the
 // claim that holds it now, and the blocks inside.
-func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
+func TestAdopter_RestoresARangeThatWasMadeAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cidr     string
 		closed   bool

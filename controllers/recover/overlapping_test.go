@@ -44,7 +44,7 @@ func TestAdopter_OverlappingNetworksComeBack(t *testing.T) {
 
 // In the restored ledger the network lies in another root pool of the same CIDR. It comes back in the root pool that
 // its IPPool names.
-func TestAdopter_ANetworkThatWasMadeAgainInAnotherRootPool(t *testing.T) {
+func TestAdopter_MovesANetworkToTheRootPoolThatItsIPPoolNames(t *testing.T) {
 	l := newLoss(t)
 	ledgerID := l.ledger.Recovery().LedgerID()
 	root := l.registers(l.had(gen.Pool("root", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", ledgerID, 1), "10.0.0.0/16")

@@ -150,7 +150,7 @@ func (l later) Now() time.Time { return time.Now().Add(l.by) }
 
 // A block that was bound for a CREATE may lack its claim and IPAllocation for a while. After overdue the missing claim
 // is a finding.
-func TestVerify_AnAnswerWithoutAClaim(t *testing.T) {
+func TestVerify_FindsAnAnswerWithoutAClaimOnlyWhenOverdue(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

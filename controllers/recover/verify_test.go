@@ -34,7 +34,7 @@ func (s *scene) past(uid string, revision int, from, until string) {
 
 // Tenures of a block that follow each other are no finding, even if they overlap by seconds, because the clocks of
 // replicas differ. Tenures in other spaces may overlap.
-func TestVerify_History(t *testing.T) {
+func TestVerify_AcceptsAHistoryInOrder(t *testing.T) {
 	s := newScene(t)
 	s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
 	s.past("uid-of-y", 2, "2026-01-01T00:59:30Z", "2026-01-01T02:00:00Z")
@@ -193,7 +193,7 @@ func TestVerify_CountsOverlapsOnce(t *testing.T) {
 }
 
 // A lease that has not ended, or ended a moment ago, is no finding.
-func TestVerify_Leases(t *testing.T) {
+func TestVerify_AcceptsALeaseThatIsNotOverdue(t *testing.T) {
 	for _, left := range []time.Duration{time.Hour, -time.Second} {
 		s := newScene(t)
 		s.lease(left)

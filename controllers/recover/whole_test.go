@@ -129,7 +129,7 @@ func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 // A key that cannot be read keeps the pools of its own space frozen, and the parent of a child that cannot be carved
 // because of the key. All other pools are made whole. Once the key is readable or deleted, these pools are made whole,
 // too.
-func TestPass_AnUnreadableKey(t *testing.T) {
+func TestPass_FreezesOnlyThePoolsOfAnUnreadableKey(t *testing.T) {
 	for key, keeps := range map[string]string{
 		"pools/uid-of-p":                       "p",
 		"spaces/uid-of-p/head":                 "p",

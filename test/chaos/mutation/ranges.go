@@ -238,7 +238,7 @@ var ranges = []Mutant{
 		File:  "controllers/recover/entry.go",
 		Old:   " && known.Parent == p.carvedIn().In(parent.id)",
 		New:   "",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_ANetworkThatWasMadeAgain"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_MovesANetwork"},
 	},
 	{
 		Name:  "a class stays in use by a range whose claim has gone",

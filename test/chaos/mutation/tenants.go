@@ -28,7 +28,7 @@ var tenants = []Mutant{
 		File:  "controllers/recover/survey.go",
 		Old:   "len(meant) == 1",
 		New:   "len(meant) > 0",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AContestedPath|TestPass_AChildOfOneOfTwoPools"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_FreezesPoolsOnlyWhereAPathIsAmbiguous|TestPass_FreezesBothPoolsThatMayBeAParent"},
 	},
 	{
 		Name:  "a workspace that is renamed again and again has all that is published read each time",
