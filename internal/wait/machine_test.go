@@ -81,7 +81,7 @@ func (m *machine) serve(key int) {
 func (m *machine) walk(a args, got *wait.Round[int, int, int], want *round) error {
 	random := uint(a[0])<<8 + uint(a[1])
 	for range 100 {
-		w, next := got.Next(), waiter{}
+		w := got.Next()
 		next, ok := want.next()
 		if err := same(w, next, ok); err != nil || !ok {
 			return err
