@@ -113,14 +113,15 @@ func (s *blocks) add(b ledger.Block) {
 	s.count++
 }
 
-// keep stores a name, and returns its offset in names. Offsets never decrease.
+// keep stores a name, and returns its offset in names. Each offset is higher than the one before: by these, seal knows
+// which block was added first. So an empty name takes a byte, too.
 func (s *blocks) keep(name string) uint32 {
 	last := len(s.names) - 1
-	if last < 0 || len(s.names[last])+len(name) >= page {
+	if last < 0 || len(s.names[last])+len(name) >= page-1 {
 		s.names, last = append(s.names, make([]byte, 0, page)), last+1
 	}
 	at := len(s.names[last])
-	s.names[last] = append(s.names[last], name...)
+	s.names[last] = append(s.names[last], cmp.Or(name, "-")...)
 	return uint32(last*page + at)
 }
 

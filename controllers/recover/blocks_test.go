@@ -125,3 +125,24 @@ func heap() int64 {
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
+
+// Of two blocks of one claim the first is kept, also if neither has a name.
+func TestBlocks_KeepsTheFirstWithoutANameToo(t *testing.T) {
+	t.Parallel()
+	var kept blocks
+	rng := rand.New(rand.NewPCG(3, 4))
+	const claims = 500
+	for i := range 2 * claims {
+		b := random(rng, 1+i/2)
+		b.Holder.Claim, b.Holder.Name, b.Revision = ledger.ClaimID(fmt.Sprint("claim-", i/2)), "", int64(i)
+		kept.add(b)
+	}
+	kept.seal(func(one, other ledger.Block) {
+		if other.Revision%2 != 0 || one.Revision != other.Revision+1 {
+			t.Errorf("of claim %s block %d is kept, and %d told", one.Holder.Claim, other.Revision, one.Revision)
+		}
+	})
+	if kept.count != claims {
+		t.Errorf("%d blocks are kept, want %d", kept.count, claims)
+	}
+}
