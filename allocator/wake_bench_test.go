@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -22,6 +23,7 @@ type crowd struct {
 	*Allocator
 	woken atomic.Int64
 	all   chan struct{} // closed when all were woken
+	one   chan struct{} // closed when one was woken
 }
 
 const waiters = 20_000
@@ -34,9 +36,12 @@ func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *cro
 		b.Fatalf("Start: %v", err)
 	}
 	b.Cleanup(func() { _ = server.Close() })
-	c := &crowd{all: make(chan struct{})}
+	c := &crowd{all: make(chan struct{}), one: make(chan struct{})}
 	c.Allocator, err = Open(b.Context(), server.Client(), Options{HoldTime: time.Hour, Wake: func(ledger.Holder) {
-		if c.woken.Add(1) == waiters {
+		switch c.woken.Add(1) {
+		case 1:
+			close(c.one)
+		case waiters:
 			close(c.all)
 		}
 	}})
@@ -52,13 +57,48 @@ func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *cro
 		r.Exact, r.Holder.Cluster = prefix(half), "w0"
 		must.Get(c.Bind(b.Context(), r))(b)
 	}
+	before := heap()
 	for i := range waiters {
 		r := request("p", fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
 		r.Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", i%workspaces))
 		ask(&r, i)
 		c.Waits().Add(r)
 	}
+	b.ReportMetric(float64(heap()-before)/waiters, "B/claim")
 	return c
+}
+
+// heap returns the size of all that is in use.
+func heap() uint64 {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	return now.HeapAlloc
+}
+
+// wakesOne measures from when one address is freed until a claim is woken.
+func (c *crowd) wakesOne(b *testing.B) {
+	b.Helper()
+	var but []netip.Prefix // all of 10.128.0.0/9 but its first address
+	for bits := 10; bits <= 32; bits++ {
+		but = append(but, netip.PrefixFrom(netip.AddrFrom4(oneBit(bits)), bits))
+	}
+	slices.SortFunc(but, ledger.ComparePrefixes)
+	began := time.Now()
+	must.Do(b, c.Pools().Exclude(b.Context(), "p", but))
+	select {
+	case <-c.one:
+	case <-time.After(time.Minute):
+		b.Fatal("no claim was woken in a minute")
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "ms/one")
+}
+
+// oneBit returns 10.128.0.0 with one bit more, the last one of a prefix.
+func oneBit(bits int) [4]byte {
+	addr := [4]byte{10, 128}
+	addr[(bits-1)/8] |= 1 << (7 - (bits-1)%8)
+	return addr
 }
 
 // wakes measures from when room is made until the last of the claims that wait was woken.
@@ -76,7 +116,7 @@ func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 	b.ReportMetric(float64((processor(b)-spent).Microseconds())/1000, "cpu-ms/20000")
 }
 
-// processor is how much of it this process has used, with the etcd that is embedded in it.
+// processor returns how much processor time this process has used, with the etcd that is embedded in it.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -92,6 +132,13 @@ func BenchmarkWake(b *testing.B) {
 			for b.Loop() {
 				c := newCrowd(b, workspaces, func(*ledger.Request, int) {})
 				c.wakes(b, func(ctx context.Context) error { return c.Pools().Exclude(ctx, "p", nil) })
+			}
+		})
+	}
+	for _, workspaces := range []int{1, waiters} {
+		b.Run(fmt.Sprintf("one/workspaces=%d", workspaces), func(b *testing.B) {
+			for b.Loop() {
+				newCrowd(b, workspaces, func(*ledger.Request, int) {}).wakesOne(b)
 			}
 		})
 	}
