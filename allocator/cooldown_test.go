@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute, and a clock
@@ -42,6 +43,13 @@ func (i *icebox) opened() *Allocator {
 	}
 	i.t.Cleanup(func() { _ = a.Close() })
 	return a
+}
+
+// again closes the Allocator, and opens the ledger again, as the next process that has the clock of the test.
+func (i *icebox) again() {
+	i.t.Helper()
+	must.Do(i.t, i.Close())
+	i.Allocator = i.opened()
 }
 
 // pass lets time pass. The timer is set by then: a worker sets it after it has answered.

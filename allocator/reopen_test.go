@@ -86,7 +86,8 @@ func TestRetire_LeavesARangeToTheNextProcess(t *testing.T) {
 	must.Get(i.Derived().Begin(t.Context(), p.ID, "range", i.clock.now().Add(time.Minute)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	i.swap(func(h *engine.Hooks) {
-		h.AfterCommit = func(ledger.SpaceID) error { cancel(); return nil } // it drains now
+		h.AfterCommit = func(ledger.SpaceID) error { cancel(); return nil }       // it drains now
+		h.BeforeCommit = func(ledger.SpaceID) error { return context.Cause(ctx) } // and commits nothing more
 	})
 	must.Be(t, i.Derived().Retire(ctx, p.ID, "range"), context.Canceled)
 	i.again()
