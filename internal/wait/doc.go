@@ -1,7 +1,7 @@
 // Package wait keeps waiters in the order in which they are served.
 //
-// A waiter has a key, a tenant, an age, and things that it waits for. When something becomes of a thing, its owner
-// makes a round over its waiters: tenants take turns, and of a tenant the oldest waiter is first.
+// A waiter has a key, a tenant, an age, and things that it waits for. When a thing changes, the owner of the list makes
+// a round over the waiters for that thing: tenants take turns, and the waiters of one tenant come oldest first.
 //
-// The package must know neither lock nor clock, and nothing about the things. Its callers guard a list by a lock.
+// The package must know no lock, no clock, and nothing about the things. Its callers guard a list by a lock.
 package wait

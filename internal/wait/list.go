@@ -8,43 +8,43 @@ import (
 	"github.com/google/btree"
 )
 
-// Waiter waits for some things. Only its list changes it.
+// Waiter is one entry of a List. Only the list changes it.
 type Waiter[K, T comparable, V any] struct {
 	Key    K
 	Tenant string
 	Since  time.Time
-	Things []T // that it waits for; of none it waits for nothing by now, and keeps the turn of its tenant
+	Things []T // that it waits for; without any it only keeps the turn of its tenant
 	Value  V
 
 	turn *turn
-	put  uint64 // counts the waiters of the list
-	left bool   // the list has it no more
+	put  uint64 // the number of the last Put of this waiter, counted by List.puts
+	left bool   // it is in the list no longer
 }
 
 // turn is the place of a tenant in the order.
 type turn struct {
-	served  uint64 // when the tenant was served last, or began to wait
+	served  uint64 // List.served when the tenant was last served, or began to wait
 	waiters int
 }
 
-// List keeps the waiters for things. The tenant that was served longest ago is next, and among those that were not
-// served yet, the one with the oldest waiter. So many old waiters of one tenant do not keep all others waiting. A
-// tenant that begins to wait comes after all that have waited longer for their turn. Make one by New. It is not safe
-// for concurrent use.
+// List keeps waiters for things, and the turns of their tenants. The next tenant is the one that was served longest
+// ago; of tenants that were served equally long ago, the one with the oldest waiter. So a tenant with many old waiters
+// does not keep the others waiting. A tenant that begins to wait counts as served just then. Make a List by New. It is
+// not safe for concurrent use.
 type List[K, T comparable, V any] struct {
 	waiters map[K]*Waiter[K, T, V]
 	turns   map[string]*turn
 	lanes   map[T]map[*turn]*lane[K, T, V] // by thing and tenant; none is empty
 	served  uint64
 	puts    uint64
-	before  btree.LessFunc[*Waiter[K, T, V]] // orders by age
+	before  btree.LessFunc[*Waiter[K, T, V]] // orders by age, then by key
 	nodes   *btree.FreeListG[*Waiter[K, T, V]]
 }
 
-// lane is the waiters of one tenant for one thing, oldest first.
+// lane has the waiters of one tenant for one thing, oldest first.
 type lane[K, T comparable, V any] = btree.BTreeG[*Waiter[K, T, V]]
 
-// New makes an empty list. compare orders keys: of two waiters of one age, the one with the lower key is first.
+// New makes an empty list. compare orders keys: of two waiters of the same age, the one with the lower key comes first.
 func New[K, T comparable, V any](compare func(a, b K) int) *List[K, T, V] {
 	return &List[K, T, V]{
 		waiters: map[K]*Waiter[K, T, V]{}, turns: map[string]*turn{}, lanes: map[T]map[*turn]*lane[K, T, V]{},
@@ -58,10 +58,10 @@ func New[K, T comparable, V any](compare func(a, b K) int) *List[K, T, V] {
 	}
 }
 
-// Put adds a waiter, in place of the one that has its key. The tenant keeps its turn.
+// Put adds a waiter, or replaces the waiter with this key. A tenant that waits already keeps its turn.
 func (l *List[K, T, V]) Put(key K, tenant string, since time.Time, value V, things ...T) {
 	w := l.waiters[key]
-	if w != nil && w.Tenant == tenant && w.Since.Equal(since) { // it keeps its place in the lanes
+	if w != nil && w.Tenant == tenant && w.Since.Equal(since) { // the waiter keeps its place in the lanes
 		l.unlist(w)
 	} else {
 		w = l.replace(w, &Waiter[K, T, V]{Key: key, Tenant: tenant, Since: since})
@@ -81,14 +81,15 @@ func (l *List[K, T, V]) Put(key K, tenant string, since time.Time, value V, thin
 	}
 }
 
-// replace puts a waiter in place of a former one, which may be nil. It returns the waiter, which waits for nothing yet.
+// replace enters w in place of a former waiter with its key; nil: there was none. It returns w, which is in no lane
+// yet.
 func (l *List[K, T, V]) replace(former, w *Waiter[K, T, V]) *Waiter[K, T, V] {
 	of := l.turns[w.Tenant]
 	if of == nil {
 		of = &turn{served: l.served}
 		l.turns[w.Tenant] = of
 	}
-	of.waiters++ // before the former one leaves
+	of.waiters++ // before the former waiter leaves, so that a tenant of both keeps its turn
 	if former != nil {
 		l.leave(former)
 	}
@@ -105,7 +106,8 @@ func (l *List[K, T, V]) Drop(key K) {
 	}
 }
 
-// leave ends the wait of a waiter, for its tenant and in the lanes.
+// leave takes a waiter out of its lanes, marks it as left, and drops the turn of a tenant without further waiters. The
+// caller takes it out of List.waiters.
 func (l *List[K, T, V]) leave(w *Waiter[K, T, V]) {
 	w.left = true
 	l.unlist(w)
@@ -120,7 +122,7 @@ func (l *List[K, T, V]) unlist(w *Waiter[K, T, V]) {
 		lanes := l.lanes[thing]
 		of := lanes[w.turn]
 		if of == nil {
-			continue // it named the thing twice
+			continue // the waiter named the thing twice
 		}
 		if of.Delete(w); of.Len() == 0 {
 			delete(lanes, w.turn)
@@ -131,16 +133,16 @@ func (l *List[K, T, V]) unlist(w *Waiter[K, T, V]) {
 	}
 }
 
-// Get returns the waiter with a key; nil: there is none.
+// Get returns the waiter with a key, or nil.
 func (l *List[K, T, V]) Get(key K) *Waiter[K, T, V] { return l.waiters[key] }
 
 // Len counts the waiters.
 func (l *List[K, T, V]) Len() int { return len(l.waiters) }
 
-// All yields the waiters, in no order.
+// All yields the waiters, in no particular order.
 func (l *List[K, T, V]) All() iter.Seq[*Waiter[K, T, V]] { return maps.Values(l.waiters) }
 
-// Things yields each thing for which anybody waits, in no order.
+// Things yields each thing that has waiters, in no particular order.
 func (l *List[K, T, V]) Things() iter.Seq[T] { return maps.Keys(l.lanes) }
 
 // Count counts the waiters of a tenant for a thing.
@@ -151,7 +153,8 @@ func (l *List[K, T, V]) Count(tenant string, thing T) int {
 	return 0
 }
 
-// Serve notes that the tenant of a waiter has had its turn: it goes to the end, in a round that is under way, too.
+// Serve notes that the tenant of a waiter had its turn. The tenant goes to the end of the order, also in rounds that
+// have begun.
 func (l *List[K, T, V]) Serve(key K) {
 	if w := l.waiters[key]; w != nil {
 		l.served++

@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// some puts three waiters of a, the oldest, and one of each of two others, for thing 1.
+// some returns a list of waiters for thing 1: three of tenant a, which are the oldest, and one each of tenants b and c.
 func some() *list {
 	l := wait.New[int, int, int](cmp.Compare)
 	for i, tenant := range []string{"a", "a", "a", "b", "c"} {
@@ -19,7 +19,7 @@ func some() *list {
 	return l
 }
 
-// taken serves each of a round, and lists them.
+// taken serves and drops each waiter of a round, and returns their keys in this order.
 func taken(l *list, r *wait.Round[int, int, int]) (keys []int) {
 	for w := r.Next(); w != nil; w = r.Next() {
 		keys = append(keys, w.Key)
@@ -36,7 +36,8 @@ func TestOn_LetsTenantsTakeTurns(t *testing.T) {
 	}
 }
 
-// A tenant that comes when others were served already comes after those that wait for their turn.
+// A tenant that begins to wait after others were served comes after the tenants whose turn is still to come, though its
+// waiter is the oldest.
 func TestOn_ANewTenantWaitsForItsTurn(t *testing.T) {
 	l := some()
 	l.Serve(0)
@@ -46,7 +47,8 @@ func TestOn_ANewTenantWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// A waiter that asks again keeps the turn of its tenant.
+// A waiter that is put again, with a younger age, does not change the turn of its tenant: the tenant still comes before
+// one that was served.
 func TestPut_KeepsTheTurn(t *testing.T) {
 	l := some()
 	l.Serve(0)
@@ -56,7 +58,7 @@ func TestPut_KeepsTheTurn(t *testing.T) {
 	}
 }
 
-func TestOldestFirst_KnowsNoTurns(t *testing.T) {
+func TestOldestFirst_IgnoresTurns(t *testing.T) {
 	l := some()
 	l.Put(5, "d", time.Unix(0, 1), 0, 1, 2)
 	if got, want := taken(l, l.OldestFirst(1, 2)), []int{0, 5, 1, 2, 3, 4}; !slices.Equal(got, want) {
@@ -74,7 +76,8 @@ func TestLeave_PassesOverALane(t *testing.T) {
 	}
 }
 
-// BenchmarkOn serves one of many waiters for a thing, and all of them.
+// BenchmarkOn measures rounds over many waiters for one thing, all of one tenant or each of its own: to the first
+// waiter, and to the last.
 func BenchmarkOn(b *testing.B) {
 	const many = 20_000
 	for _, workspaces := range []int{1, many} {

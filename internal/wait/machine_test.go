@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// machine drives a list and its twin by the same steps.
+// machine applies the same steps to a list and to its twin.
 type machine struct {
 	list *list
 	twin *twin
@@ -28,7 +28,7 @@ var tenants = []string{"a", "b", "c", "d"}
 func (a args) key() int       { return int(a[0]) % 24 }
 func (a args) tenant() string { return tenants[int(a[1])%len(tenants)] }
 
-// things returns none, one or several of five things, each perhaps twice.
+// things returns some of five things, perhaps none, and perhaps each twice.
 func (a args) things() (all []int) {
 	for thing := range 5 {
 		if a[2]>>thing&1 == 1 {
@@ -41,7 +41,7 @@ func (a args) things() (all []int) {
 	return all
 }
 
-// steps are the calls of a list. Inputs of FuzzList name them by their place: append only.
+// steps are the operations of a list. Inputs of FuzzList name a step by its index: append only.
 var steps = []struct {
 	name string
 	do   func(*machine, args) error
@@ -77,7 +77,7 @@ func (m *machine) serve(key int) {
 	m.twin.serve(key)
 }
 
-// walk goes through a round to its end, and changes the list meanwhile.
+// walk goes through a round of the list and one of the twin, changes both meanwhile, and compares each waiter.
 func (m *machine) walk(a args, got *wait.Round[int, int, int], want *round) error {
 	random := uint(a[0])<<8 + uint(a[1])
 	for range 100 {
@@ -88,7 +88,7 @@ func (m *machine) walk(a args, got *wait.Round[int, int, int], want *round) erro
 		}
 		random = random*75 + 74
 		switch random >> 4 % 8 {
-		case 0: // another one is served in its place
+		case 0: // another waiter is served in place of this one
 			got.Again()
 			want.again()
 			m.drop(int(random>>8) % 24)
@@ -112,7 +112,7 @@ func (m *machine) walk(a args, got *wait.Round[int, int, int], want *round) erro
 	return errors.New("the round does not end")
 }
 
-// same compares a waiter of the list with one of the twin.
+// same compares a waiter of the list with one of the twin. ok is false if the twin has none.
 func same(got *wait.Waiter[int, int, int], want waiter, ok bool) error {
 	switch {
 	case got == nil && !ok:
@@ -126,7 +126,7 @@ func same(got *wait.Waiter[int, int, int], want waiter, ok bool) error {
 	return nil
 }
 
-// compare compares all that a list answers with the answers of its twin.
+// compare compares every answer of the list with that of its twin.
 func (m *machine) compare() error {
 	if got := m.list.Len(); got != len(m.twin.waiters) {
 		return fmt.Errorf("Len() = %d, want %d", got, len(m.twin.waiters))

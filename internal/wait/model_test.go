@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list answers as its twin does, whatever was done to it, and so does a round while the list changes.
-func TestModel(t *testing.T) {
+// After any steps a list gives the same answers as its twin, and so does a round while the list changes.
+func TestList_AnswersAsItsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, bytes := newMachine(), rapid.Byte()
 		actions := map[string]func(*rapid.T){"": func(t *rapid.T) {
@@ -26,7 +26,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// FuzzList reads a step from every four bytes: its place in steps, and its arguments.
+// FuzzList reads a step from every four bytes: its index in steps, and its arguments.
 func FuzzList(f *testing.F) {
 	const longest = 64 // steps; more find nothing new and slow the fuzzer down
 	f.Fuzz(func(t *testing.T, input []byte) {

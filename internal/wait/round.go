@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Round is the waiters that a list had for some things when the round began, one after the other. One that has left
-// the list since, or was put again, is not in it. It is made in a time that grows with the number of tenants, and gives
-// each waiter in the logarithm of that.
+// Round returns, one after the other, the waiters that a list had for some things when the round began. It skips a
+// waiter that has left the list or was put again since. To begin a round takes time in proportion to the number of
+// tenants; each waiter takes time logarithmic in that number.
 type Round[K, T comparable, V any] struct {
-	began  uint64 // how many waiters the list had had
+	began  uint64 // List.puts when the round began
 	heads  heads[K, T, V]
-	passed map[*Waiter[K, T, V]]struct{} // those that wait for several things
+	passed map[*Waiter[K, T, V]]struct{} // of the waiters for several things, those that were passed over
 	given  bool                          // the waiter at the top was returned
 }
 
-// On begins a round over the waiters for any of the things: tenants in turn, and of each the oldest first.
+// On begins a round over the waiters for any of the things: tenants take turns, and the waiters of one tenant come
+// oldest first.
 func (l *List[K, T, V]) On(things ...T) *Round[K, T, V] { return l.round(true, things) }
 
-// OldestFirst begins a round over the waiters for any of the things, the oldest of all tenants first.
+// OldestFirst begins a round over the waiters for any of the things, oldest first, whatever their tenants.
 func (l *List[K, T, V]) OldestFirst(things ...T) *Round[K, T, V] { return l.round(false, things) }
 
 func (l *List[K, T, V]) round(turns bool, things []T) *Round[K, T, V] {
@@ -49,7 +50,8 @@ func (l *List[K, T, V]) Of(tenant string, things ...T) *Round[K, T, V] {
 	return r
 }
 
-// Next passes over the waiter that it has returned before, and returns the next one; nil: the round is over.
+// Next returns the next waiter of the round, or nil at the end. It passes over the waiter that it returned before,
+// unless Again was called.
 func (r *Round[K, T, V]) Next() *Waiter[K, T, V] {
 	if r.given {
 		r.advance()
@@ -61,7 +63,7 @@ func (r *Round[K, T, V]) Next() *Waiter[K, T, V] {
 		switch {
 		case w.left, w.put > r.began, passed:
 			r.advance()
-		case top.served != w.turn.served: // it goes to where its tenant has gone
+		case top.served != w.turn.served: // the head moves to the place of its tenant
 			top.served = w.turn.served
 			heap.Fix(&r.heads, 0)
 		default:
@@ -72,7 +74,7 @@ func (r *Round[K, T, V]) Next() *Waiter[K, T, V] {
 	return nil
 }
 
-// All yields what is left of the round.
+// All yields the remaining waiters of the round.
 func (r *Round[K, T, V]) All() iter.Seq[*Waiter[K, T, V]] {
 	return func(yield func(*Waiter[K, T, V]) bool) {
 		for w := r.Next(); w != nil && yield(w); w = r.Next() {
@@ -81,10 +83,10 @@ func (r *Round[K, T, V]) All() iter.Seq[*Waiter[K, T, V]] {
 	}
 }
 
-// Again lets Next return the waiter once more that it has returned, when it is its turn.
+// Again lets Next return the same waiter once more, when it is the turn of that waiter.
 func (r *Round[K, T, V]) Again() { r.given = false }
 
-// Leave passes over the waiter that Next has returned, and over the others of its tenant for the same thing.
+// Leave passes over the waiter that Next has returned, and over all other waiters of its tenant for the same thing.
 func (r *Round[K, T, V]) Leave() {
 	if r.given {
 		r.pass()
@@ -93,7 +95,7 @@ func (r *Round[K, T, V]) Leave() {
 	r.given = false
 }
 
-// advance passes over the waiter at the top.
+// advance passes over the waiter at the top, and moves the top head to the next waiter of its lane.
 func (r *Round[K, T, V]) advance() {
 	r.pass()
 	top := &r.heads.of[0]
@@ -113,7 +115,7 @@ func (r *Round[K, T, V]) advance() {
 	heap.Fix(&r.heads, 0)
 }
 
-// pass notes that the waiter at the top was passed over, if it may come again.
+// pass notes that the waiter at the top was passed over, if the lane of another thing may bring it again.
 func (r *Round[K, T, V]) pass() {
 	w := r.heads.of[0].at
 	if len(w.Things) < 2 {
@@ -125,16 +127,16 @@ func (r *Round[K, T, V]) pass() {
 	r.passed[w] = struct{}{}
 }
 
-// head is how far a round is in a lane.
+// head says how far a round has come in a lane.
 type head[K, T comparable, V any] struct {
 	lane   *lane[K, T, V]
 	at     *Waiter[K, T, V]
-	since  time.Time // of the waiter, beside it: most comparisons need no more
-	served uint64    // when its tenant was served as the head took its place
+	since  time.Time // a copy of at.Since: most comparisons need no more
+	served uint64    // a copy of turn.served, from when the head took its place in the heap
 }
 
-// heads are the lanes of a round as a heap. A head whose tenant was served meanwhile is too early. It takes its place
-// when it comes to the top: a turn only ever moves back.
+// heads are the lanes of a round as a heap. The head of a tenant that was served meanwhile is too far ahead. It is
+// moved when it comes to the top, which is early enough: turns only move back.
 type heads[K, T comparable, V any] struct {
 	list  *List[K, T, V]
 	turns bool
@@ -166,7 +168,7 @@ func (h *heads[K, T, V]) Push(x any) {
 	h.of = append(h.of, head[K, T, V]{lane: of, at: oldest, since: oldest.Since, served: oldest.turn.served})
 }
 
-// Pop implements heap.Interface. Its result is of no use.
+// Pop implements heap.Interface. It always returns nil.
 func (h *heads[K, T, V]) Pop() any {
 	h.of = h.of[:len(h.of)-1]
 	return nil

@@ -11,7 +11,7 @@ import (
 // list is the type under test: keys and things are small numbers, and the value counts the calls of Put.
 type list = wait.List[int, int, int]
 
-// twin gives the answers of a list by a slice that is searched from end to end.
+// twin gives the answers of a list from a slice, which it searches from end to end.
 type twin struct {
 	waiters []waiter // by age, then by key
 	turns   map[string]int
@@ -44,7 +44,7 @@ func (t *twin) drop(key int) {
 	t.forget()
 }
 
-// forget takes the turns from the tenants without waiters.
+// forget drops the turns of tenants without waiters.
 func (t *twin) forget() {
 	for tenant := range t.turns {
 		if !slices.ContainsFunc(t.waiters, func(o waiter) bool { return o.tenant == tenant }) {
@@ -77,7 +77,7 @@ func (t *twin) count(tenant string, thing int) (n int) {
 	return n
 }
 
-// lane is the waiters of a tenant for a thing.
+// lane names the waiters of a tenant for a thing.
 type lane struct {
 	tenant string
 	thing  int
@@ -87,10 +87,10 @@ type lane struct {
 type round struct {
 	twin   *twin
 	turns  bool
-	tenant string // empty: of all
+	tenant string // empty: all tenants
 	things []int
 	began  int
-	passed map[int]bool // by value
+	passed map[int]bool // by the value of the waiter
 	left   map[lane]bool
 	given  waiter
 }
@@ -119,5 +119,5 @@ func (r *round) next() (first waiter, ok bool) {
 
 func (r *round) again() { r.given = waiter{} }
 
-// leave passes over the lane of the waiter that was returned. That has one thing.
+// leave passes over the lane of the waiter that next has returned. The waiter must wait for one thing alone.
 func (r *round) leave() { r.left[lane{r.given.tenant, r.given.things[0]}] = true }
