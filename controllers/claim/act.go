@@ -30,7 +30,7 @@ func (p *pass) settle(ctx context.Context) error {
 	}
 }
 
-// act carries the action out.
+// act carries out the action p.does.
 func (p *pass) act(ctx context.Context) error {
 	switch p.does {
 	case findRecord:
@@ -77,18 +77,17 @@ func (p *pass) act(ctx context.Context) error {
 	return nil
 }
 
-// rest notes that the claim has its block or range, and that all is published.
+// rest notes that the claim has its block or range, and that everything about it is published.
 func (p *pass) rest() {
 	p.r.memory.found(p.claim.UID)
 	p.r.Answers.Forget(p.holder()) // the answer to the write of its record may have got lost
 	p.waits.served()
 }
 
-// errUnsure: no server has shown yet that the claim is there with the block that it shows in
-// the cache.
+// errUnsure: no server has shown yet that the claim exists, with the block that the cache shows.
 var errUnsure error = &outcome.Fault{Message: "no server shows the claim with the block that the cache shows"}
 
-// inDoubt says why a claim is left as it is.
+// inDoubt returns the error of a claim that is left as it is, because the facts do not suffice to decide.
 func (p *pass) inDoubt() error {
 	switch {
 	case p.facts.being == created:
@@ -99,13 +98,13 @@ func (p *pass) inDoubt() error {
 	return p.lost()
 }
 
-// lost returns the fault that the ledger does not have the block that the claim shows.
+// lost returns the fault of a claim that shows a block which the ledger does not have.
 func (p *pass) lost() *outcome.Fault {
 	return &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + p.claim.Status.AllocatedCIDR}
 }
 
-// promised refuses a CREATE whose claim is served by the reconcile: there seems to be one of its name, or it is to have
-// the block that a former claim retains. A CREATE that fails leaves that as it was.
+// promised refuses a CREATE whose claim its reconcile will serve: the cache shows a claim of the name, or a former
+// claim retains a block for it. The CREATE changes nothing of either, because it may still fail.
 func (p *pass) promised() error {
 	if p.facts.being == twin {
 		return &outcome.Refusal{
@@ -137,7 +136,7 @@ func (p *pass) refuse(ctx context.Context) error {
 	return p.refusal
 }
 
-// takeBack clears a status that shows a block which the claim was never given.
+// takeBack clears a status with a block that the claim was never given.
 func (p *pass) takeBack(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	p.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -147,8 +146,8 @@ func (p *pass) takeBack(ctx context.Context) error {
 		"%s was shown and never given to this claim; it is taken back", shown)}
 }
 
-// bind takes a block by class and pools. A CREATE takes its turn before, and looks again then: the claim of an earlier
-// one of its name may have come meanwhile, and gone.
+// bind takes a block, or holds a range, by class and pools. A CREATE first waits for its turn, and then reads its facts
+// again: meanwhile the claim of an earlier CREATE of the name may have been stored, and deleted.
 func (p *pass) bind(ctx context.Context) (err error) {
 	if p.facts.being == created && !p.decision.begun {
 		if err := p.decision.begin(ctx); err != nil {
@@ -164,8 +163,8 @@ func (p *pass) bind(ctx context.Context) (err error) {
 	return err
 }
 
-// refusedByPolicy refuses a claim by no word of the ledger. It may have a block all the same: by a former pass, whose
-// transaction was not answered. It keeps that, as it would if it had been told in time.
+// refusedByPolicy refuses a claim for which the ledger was not asked. The claim may have a block all the same, by a
+// transaction of an earlier pass whose answer was lost. Then it keeps the block, as it would if the answer had come.
 func (p *pass) refusedByPolicy(ctx context.Context, refusal error) error {
 	if err := p.lookUp(ctx); err != nil || p.facts.held == own {
 		return err
@@ -184,7 +183,7 @@ func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) 
 	return p.r.Ledger.Blocks.Bind(ctx, r)
 }
 
-// inherit gives the claim the block that it shows.
+// inherit gives the claim the block that it shows, and that another ID of its name holds.
 func (p *pass) inherit(ctx context.Context) error {
 	block, err := p.take(ctx, p.former)
 	if err != nil {
@@ -193,7 +192,8 @@ func (p *pass) inherit(ctx context.Context) error {
 	return p.has(ctx, block)
 }
 
-// reuse gives the claim the block that a former claim retains. One of its own was never published.
+// reuse gives the claim the block that a former claim retains. If the claim has a block of its own, which was never
+// published, reuse frees it first.
 func (p *pass) reuse(ctx context.Context) (err error) {
 	if p.facts.held == own {
 		if err := p.r.Ledger.Blocks.Release(ctx, p.holder().Claim); err != nil {
@@ -208,12 +208,13 @@ func (p *pass) reuse(ctx context.Context) (err error) {
 	return nil
 }
 
-// take gives the claim a block that is held under its name by another ID.
+// take gives the claim a block that another ID of its name holds. It fails with a fault while the ledger cannot hand
+// the block over.
 func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block, err error) {
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
 	taken, err = p.r.promises().Give(ctx, block, p.claim)
-	// its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
+	// its record has changed or is gone, or another block of this claim cools, perhaps for a day
 	if errors.Is(err, ledger.ErrChanged) {
 		return ledger.Block{}, &outcome.Fault{
 			Message: "the block of the former claim of this name cannot be taken over now", Err: err,
@@ -225,7 +226,8 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 	return taken, err
 }
 
-// settleFormer settles the block that a former claim of this name has left.
+// settleFormer frees or retains the block that a former claim of this name has left. It fails while the former claim
+// may still hold the block, and with errUnseen if the block is retained: the pass needs to see its record.
 func (p *pass) settleFormer(ctx context.Context) error {
 	p.facts.left = none
 	settled, err := p.r.Releases.Settle(ctx, p.former.Holder)
@@ -237,7 +239,7 @@ func (p *pass) settleFormer(ctx context.Context) error {
 	}
 	kept, ok, err := p.r.Ledger.Blocks.Lookup(ctx, p.former.Holder.Claim)
 	if err == nil && ok && kept.State == ledger.Retained {
-		err = errUnseen // the record is retained by now, as the cache is about to show
+		err = errUnseen // the cache is about to show the retained record
 	}
 	return err
 }
@@ -245,12 +247,12 @@ func (p *pass) settleFormer(ctx context.Context) error {
 // errFormer: it is not certain yet that the former claim is gone.
 var errFormer = errors.New("the end of the former claim is not confirmed")
 
-// stillHolds makes an errFormer of the claim that has left this block.
+// stillHolds returns an errFormer that names the block of the former claim.
 func stillHolds(block netip.Prefix) error {
 	return &outcome.Fault{Message: "the former claim of this name still holds " + block.String(), Err: errFormer}
 }
 
-// publish writes the record of the block, and sets the claim's status to it.
+// publish writes the record of the claim's block, and sets the claim's status. A range has no record.
 func (p *pass) publish(ctx context.Context) error {
 	p.waits.served()
 	p.report.bound = true
@@ -258,7 +260,7 @@ func (p *pass) publish(ctx context.Context) error {
 		return p.publishRange(ctx)
 	}
 	if p.facts.record != own {
-		p.r.noteFormer(ctx, p.holder(), p.claim) // the cache may show that it has gone before its deletion is handled
+		p.r.noteFormer(ctx, p.holder(), p.claim) // the cache may drop the claim before the event is handled
 	}
 	err := p.publishBlock(ctx)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
@@ -267,11 +269,12 @@ func (p *pass) publish(ctx context.Context) error {
 	return err
 }
 
-// publishBlock writes the record of the block, and sets the claim's status to it.
+// publishBlock tells the ledger the claim's reclaim policy, writes the record of the block, and sets the claim's
+// status.
 func (p *pass) publishBlock(ctx context.Context) error {
 	block := p.block
-	// The claim's word as it stands now, else what the class said when the block was bound. It counts also while the
-	// pool cannot be named, as its workspace may have gone.
+	// The present policy of the claim, else the policy of its class when the block was bound. The ledger gets it even
+	// while the pool cannot be named, because the workspace of the pool may be gone.
 	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
 		if err := p.r.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
@@ -300,7 +303,7 @@ func (p *pass) publishBlock(ctx context.Context) error {
 	return nil
 }
 
-// publishRange shows the range that the claim holds.
+// publishRange sets the status of a claim that holds a range.
 func (p *pass) publishRange(ctx context.Context) error {
 	poolRef, err := p.r.poolOf(p.block, p.decision.from.Cluster)
 	if err != nil {
@@ -322,11 +325,11 @@ type slot struct {
 	memory  *memory
 }
 
-// own reports whether the claim has its own record. Its block was confirmed before that
-// was written.
+// own reports whether the record in the slot is the claim's own. The ledger had its block before the record was
+// written.
 func (s *slot) own() bool { return records(s.Record, s.claim) }
 
-// write creates the record, or brings the existing one up to date.
+// write creates the claim's record, or updates the one that the cache shows.
 func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	if !s.own() {
 		return s.create(ctx, want)
@@ -344,9 +347,10 @@ func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error
 	return nil
 }
 
-// create creates the record, where the cache shows none of this claim. It creates none for a claim that the cache has
-// seen to go since its block was confirmed: the release may have found no record of it. One that goes later is released
-// after the record.
+// create creates the record of a claim, if the cache shows no record of it. It fails if the cache no longer shows the
+// claim: the release of the claim may be over, and would have missed the record. The release of a claim that is deleted
+// later finds the record. create returns errUnseen if another record has the name, and the cache may still come to show
+// that record.
 func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	if err := shown(ctx, s.client, s.claim); err != nil {
 		return fmt.Errorf("create no IPAllocation %s, as its claim is not there: %w", want.Name, err)
@@ -364,8 +368,9 @@ func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) erro
 	return nil
 }
 
-// dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef
-// could never be set again. If another record has the name by now, that stays.
+// dropFormer deletes the retained record of a former claim, whose block this claim has. The record cannot become that
+// of this claim, because its claimRef can never be set again. If a newer record has the name, that record stays, and
+// dropFormer returns errUnseen.
 func (s *slot) dropFormer(ctx context.Context) error {
 	former := s.Record
 	err := s.client.Delete(ctx, former, client.Preconditions{UID: new(former.UID)})

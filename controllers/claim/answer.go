@@ -24,25 +24,26 @@ import (
 )
 
 const (
-	// turnTime is how much of its time a CREATE waits for an earlier one of the same claim.
+	// turnTime is how long a CREATE waits for another CREATE: for an earlier one of its name, or for the one that was just
+	// answered with its range.
 	turnTime = 300 * time.Millisecond
-	// newcomerTime is how much of it a CREATE waits until its workspace is known, which may have
-	// bound the API a moment ago.
+	// newcomerTime is how long a CREATE waits until its workspace is known. The workspace may have bound the API a moment
+	// ago.
 	newcomerTime = 500 * time.Millisecond
-	// failing is after how long a CREATE that was answered has failed, as a rule, if no server knows its claim.
+	// failing is how long after its start an answered CREATE has usually failed, if no server knows its claim.
 	failing = 5 * time.Second
 )
 
-// limits say how long the ledger may take. A test may wait for longer than a server does.
+// limits are the times that an answer may take. Tests allow more than a server waits.
 type limits struct {
-	// answer limits how long a CREATE waits for its answer. Without one, the claim is bound a moment later by the
+	// answer limits how long a CREATE waits for its answer. A claim without an answer is bound a moment later, by its
 	// reconcile.
 	answer time.Duration
-	// giveBack limits how long a CREATE that fails waits for the end of its hold of a range.
+	// giveBack limits how long a failing CREATE waits until it no longer holds a range.
 	giveBack time.Duration
 }
 
-// served are the limits in which kcp still waits for the answer.
+// served are the limits of a running controller: kcp waits longer for the answer.
 var served = limits{answer: time.Second, giveBack: 300 * time.Millisecond}
 
 // errNewcomer: the caches do not show the workspace yet.
@@ -50,8 +51,9 @@ var errNewcomer = errors.New("the workspace is not known yet")
 
 var _ door.Answerer = (*Reconciler)(nil)
 
-// Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block
-// is in the ledger before it is shown, by an ID that the status shows, too.
+// Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block that the answer shows is
+// in the ledger already, under the allocation ID that the answer shows, too. The error is door.ErrEarly while a former
+// claim, or an earlier CREATE of the name, is not settled.
 func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.limits.answer)
 	defer cancel()
@@ -99,7 +101,8 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	return door.Answer{Status: p.claim.Status, Warning: d.warning(ctx)}, nil
 }
 
-// warning warns of a claim for a block by a class that makes ranges: its range may be meant.
+// warning returns a warning for a claim for a block by a class that makes ranges, because the user may have meant the
+// range. For any other claim it is empty.
 func (d *decision) warning(ctx context.Context) string {
 	class := d.governs(ctx)
 	if class == nil || len(class.Spec.PoolPer) == 0 || resolve.IsRange(d.claim) {
@@ -109,7 +112,7 @@ func (d *decision) warning(ctx context.Context) string {
 		"for the range of this scope, set spec.target to ScopeRange", class.Name)
 }
 
-// governs returns the class of the claim; nil if it has none, or it is not known.
+// governs returns the class of the claim, or nil if the claim has none or its class is not known.
 func (d *decision) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
 	if d.class != "" {
 		class, _ = d.r.Catalog.View(ctx).Class(d.class)
@@ -117,8 +120,8 @@ func (d *decision) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
 	return class
 }
 
-// giveBack ends the hold of a range by a CREATE that fails now, so that the next one is answered at once. A block is
-// freed by the hint of [promise.Answers].
+// giveBack ends what a failing CREATE holds. A hold of a range ends now, so that the next CREATE is answered at once. A
+// block is freed after the hint of [promise.Answers]. A dry run holds nothing.
 func (d *decision) giveBack(ctx context.Context) {
 	if d.dry {
 		return
@@ -132,7 +135,7 @@ func (d *decision) giveBack(ctx context.Context) {
 	d.r.Answers.Fail(d.holder)
 }
 
-// arrived is arriving, once the workspace is known.
+// arrived calls arriving until the workspace is known, for newcomerTime at most.
 func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, err error) {
 	err = inTime(ctx, req.Cluster.Tenant(req.Claim.Namespace), newcomerTime, errNewcomer, func() error {
 		p, err = r.arriving(ctx, req)
@@ -141,7 +144,8 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, er
 	return p, err
 }
 
-// inTime tries something again, for so long, while it fails with an error that is over in a moment.
+// inTime calls try, and repeats it while it returns the error passing, for the time within at most. It returns the last
+// error of try.
 func inTime(
 	ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error,
 ) error {
@@ -158,8 +162,8 @@ func inTime(
 	return err
 }
 
-// arriving reads what there is of the claim's name. It fails while it is not known what
-// the claim's workspace may use.
+// arriving begins the pass of a CREATE. It reads whether the cache shows a claim of the name, and fails while the
+// claim's workspace is not known.
 func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*pass, error) {
 	from, cache, err := r.workspaceOf(ctx, req.Cluster)
 	if err != nil {
@@ -182,8 +186,9 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*pass, err
 	return p, p.asCreated(ctx)
 }
 
-// failed reports whether the CREATE of a holder seems to have failed, which came then. Should it succeed all the same,
-// that of the next claim of its name fails, and the reconcile of the first one takes its range back.
+// failed reports whether the CREATE of a holder, which came at since, seems to have failed. Should its claim be stored
+// all the same, the CREATE of the next claim of the name fails, and the reconcile of the stored claim takes its range
+// back.
 func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Time) (bool, error) {
 	if r.clock.Since(since) < failing {
 		return false, nil
@@ -191,8 +196,9 @@ func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Ti
 	return r.Releases.Gone(ctx, of)
 }
 
-// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One
-// that shows the path of another is known to have none: no list admits it by path, and all else serves it.
+// workspaceOf returns the workspace of a CREATE, and its cache. It fails while the path of the workspace is not known,
+// or while the workspace gives up the export. A workspace that shows the path of another workspace is served without a
+// path, so that no list admits it by path.
 func (r *Reconciler) workspaceOf(
 	ctx context.Context, name ledger.ClusterName,
 ) (from directory.Workspace, cache client.Reader, err error) {
@@ -203,7 +209,7 @@ func (r *Reconciler) workspaceOf(
 	if r.Directory.Leaves(name) {
 		return from, nil, fmt.Errorf("workspace %s gives up the export", name)
 	}
-	cl, err := r.Catalog.Clusters.GetCluster(ctx, r.Directory.Engaged(name)) // answered before it is engaged, too
+	cl, err := r.Catalog.Clusters.GetCluster(ctx, r.Directory.Engaged(name)) // perhaps before the workspace is engaged
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		err = fmt.Errorf("%w: %w", errNewcomer, err)
 	}
@@ -223,7 +229,7 @@ func (d *decision) begin(ctx context.Context) error {
 	return inTime(ctx, d.tenant(), turnTime, promise.ErrTurn, func() error { return d.r.Answers.Begin(d.holder) })
 }
 
-// refused answers a claim that gets no block now.
+// refused returns the answer to the CREATE of a claim that gets no block now.
 func (p *pass) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
 	refused(p.claim, refusal)
 	p.claim.Status.Phase = ipamv1alpha1.ClaimPending
@@ -233,13 +239,14 @@ func (p *pass) refused(ctx context.Context, refusal *outcome.Refusal) door.Answe
 	}
 }
 
-// refuses reports whether the claim is not to be stored without a block.
+// refuses reports whether the API server must not store the claim without a block. A claim that its reconcile serves in
+// a moment is always stored.
 func (p *pass) refuses(ctx context.Context) bool {
 	return p.does != later && resolve.Unmet(p.claim, p.decision.governs(ctx), p.r.Unmet) == ipamv1alpha1.UnmetRefuse
 }
 
-// compared asks a candidate, and compares it with what is published if that was not done yet: a new
-// leader answers before its controllers have seen every pool.
+// compared wraps ask for a ledger that was not compared yet: if a pool refuses for that reason, it compares the pool
+// with its published records, and asks again. A new leader answers before its controllers have seen every pool.
 func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error), ask asksFor[T]) asksFor[T] {
 	return func(ctx context.Context, req ledger.Request) (T, error) {
 		got, err := ask(ctx, req)
@@ -247,7 +254,7 @@ func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error),
 			return got, err
 		}
 		of := req.Pool
-		if req.Begins != nil { // it is compared with its pool
+		if req.Begins != nil { // the address space is compared with its pool
 			of = req.Begins.Of
 		}
 		if whole, compareErr := compare(ctx, of); compareErr != nil || !whole {
@@ -257,7 +264,7 @@ func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error),
 	}
 }
 
-// preview asks a candidate which block it would give, and takes nothing.
+// preview returns an asks that takes nothing: it returns the block that a candidate would give.
 func preview(in views.Ledger) asks {
 	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 		prefix, err := in.Blocks.Preview(ctx, req)
@@ -267,7 +274,7 @@ func preview(in views.Ledger) asks {
 	}
 }
 
-// nothing is what a claim waits for that is being created: its reconcile does the waiting.
+// nothing implements waits for a claim that is being created. It does nothing: the reconcile of the claim waits.
 type nothing struct{}
 
 func (nothing) enter([]topic) bool             { return false }

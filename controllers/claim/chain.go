@@ -21,24 +21,24 @@ import (
 
 // A claim by a class with parents gets its block from a pool that the system makes for its scope, or holds such a pool:
 //
-//	the deepest pool of the chain that the ledger has
-//	  ──▶ those below, one transaction each ──▶ the last one's IPPool ──▶ bind, or hold
+//	find the deepest pool of the chain that the ledger has
+//	  ──▶ make the pools below, one transaction each ──▶ publish the IPPool of the last one ──▶ bind, or hold
 //
-// The claim names that IPPool. Those of the pools above it come a moment later.
+// The claim's status names that IPPool. The IPPools of the pools above it come a moment later.
 //
-// Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may
-// go between two steps. Then the claim begins again.
+// If several claims make the same pools at the same time, all get the pools of the winner. A pool that is unused may be
+// retired between two steps. Then the claim begins again.
 
-// attempts is how often a claim begins at most.
+// attempts is how often a claim goes through its chain at most.
 const attempts = 5
 
-// errAgain: the claim is to begin again, as the pools of its chain have changed.
+// errAgain: the claim has to go through its chain again, because the pools of the chain have changed.
 var errAgain = errors.New("a pool of the claim's chain has changed meanwhile")
 
-// errReleasing: the claim that holds a pool is about to be deleted, or may be.
+// errReleasing: a pool is closed for the DELETE of the claim that holds it, and that claim is not known to be gone.
 var errReleasing = errors.New("a pool of the claim's chain is being released")
 
-// begun runs a step, which begins again while its error is errAgain.
+// begun calls step, and repeats it while it returns errAgain, up to attempts times.
 func begun(step func() (ledger.Block, error)) (block ledger.Block, err error) {
 	for range attempts {
 		if block, err = step(); !errors.Is(err, errAgain) {
@@ -48,7 +48,7 @@ func begun(step func() (ledger.Block, error)) (block ledger.Block, err error) {
 	return block, err
 }
 
-// descend serves a claim from the pool that its chain ends in.
+// descend serves a claim from the last pool of its chain.
 func (d *decision) descend(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
 	return begun(func() (ledger.Block, error) {
 		block, err := d.descendOnce(ctx, plan)
@@ -73,18 +73,18 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 		return d.inside(ctx, plan, pool)
 	}
 	d.r.Ranges.Announce(above...)
-	// first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+	// before the bind: a CREATE that fails here has no block that would keep the next CREATE of its name waiting
 	if err := d.r.Ranges.Publish(ctx, pool); err != nil {
 		return block, err
 	}
 	if block, err = d.inside(ctx, plan, pool); err != nil {
 		return block, err
 	}
-	// again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
+	// again: meanwhile the pool may have been closed, lost its IPPool, and been opened
 	return block, d.r.Ranges.Publish(ctx, pool)
 }
 
-// inside holds the pool that the claim's chain ends in, or binds the claim's block in it.
+// inside holds the last pool of the claim's chain, or binds the claim's block in it.
 func (d *decision) inside(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	if !resolve.IsRange(d.claim) {
 		return d.bindWithin(ctx, plan, pool)
@@ -95,7 +95,8 @@ func (d *decision) inside(ctx context.Context, plan resolve.Plan, pool ledger.Po
 	return d.hold(ctx, pool)
 }
 
-// provide returns the pool that the chain ends in, and those above it that it was made in, and may be new.
+// provide returns the last pool of the chain, and makes those that are missing. above are the pools in which it made
+// others: they may be new, too.
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
 	if err := d.unheld(plan); err != nil {
 		return pool, nil, err
@@ -120,15 +121,15 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			return pool, nil, err
 		}
 		if level.Derived.Holder.Claim != "" && !pool.Derived.HeldSince.After(pool.RegisteredAt) {
-			d.held = pool // which no CREATE was answered with yet: each renews the hold before
+			d.held = pool // no CREATE was answered with it yet: each renews the hold first
 		}
 	}
 	return pool, above, nil
 }
 
-// carve makes the pool of one level of a chain, in the first candidate of the plan that has room: in the pool above, or
-// if that is zero in one that somebody has written. An address space that is made for it counts for no workspace
-// besides the pool.
+// carve makes the pool of one level of a chain, in the first candidate of the plan that has room. The candidate is the
+// pool above or, at the top of the chain, where above is zero, a pool that a user wrote. The limit of pools is checked
+// for a pool that all workspaces share, and not for an address space that begins with the pool.
 func (d *decision) carve(
 	ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool,
 ) (made ledger.Pool, err error) {
@@ -158,7 +159,8 @@ func (d *decision) carve(
 	})
 }
 
-// provision asks for the pool of a level. In a dry run it only says what that would be.
+// provision returns the function that asks a candidate for the pool of a level. In a dry run that function takes
+// nothing, and returns the pool that would be made.
 func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[ledger.Pool] {
 	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
 	platform := d.r.Directory.Platform().Cluster
@@ -180,9 +182,9 @@ func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[led
 	})
 }
 
-// unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has
-// the name that it would have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from
-// being made.
+// unlike returns the name of a pool in the workspace of the platform. If another derived pool has the usual name, which
+// has eight digits of the digest, it returns a name with the whole digest. Otherwise a tenant could choose a scope
+// whose pool takes the name, and this pool would get no IPPool.
 func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	id := made.Derived.ID()
 	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
@@ -192,7 +194,7 @@ func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
 }
 
-// imagine returns the pool that would be carved. The one above may be imagined, too.
+// imagine returns the pool that a dry run would carve. The pool above may be imagined, too.
 func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above ledger.Pool) (ledger.Pool, error) {
 	p.ID = p.Derived.ID()
 	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
@@ -206,11 +208,11 @@ func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above led
 	return p, err
 }
 
-// imagined reports whether a pool is that of a dry run: no ledger has registered it. A former one of its ID may be
-// there.
+// imagined reports whether a dry run has made a pool up. The ledger may have a former pool of the same ID.
 func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
 
-// refuseLevel says why a pool cannot be made. No list of the ledger has the claim: it looks again.
+// refuseLevel returns why the pool of a level cannot be made. The claim is in no waiting list of the ledger: it is
+// requeued after a while.
 func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []miss) error {
 	d.waits.at(nil)
 	d.waits.anyway()
@@ -222,8 +224,9 @@ func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []mis
 	return refusal
 }
 
-// start returns how many pools of a chain there are, and the last of these. One that a former class has made, and that
-// nobody uses, is retired, so that the claim makes its own.
+// start returns how many levels of a chain have their pool, and the deepest of these pools. If that is a pool of a
+// former class that no longer fits, start retires it, so that the claim makes its own, or returns a refusal if the pool
+// is in use.
 func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
 	for from, pool = d.deepest(chain); from > 0; from, pool = d.deepest(chain[:from-1]) {
 		unfit := d.unfit(chain[:from], pool)
@@ -240,7 +243,7 @@ func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, 
 		}
 		err := d.r.Ranges.Replace(ctx, pool)
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
-			err = errAgain // somebody came meanwhile
+			err = errAgain // another claim has come to use the pool
 		}
 		if err != nil {
 			return from, pool, fmt.Errorf("retire pool %s of a former class: %w", pool.Name, err)
@@ -249,7 +252,7 @@ func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, 
 	return from, pool, nil
 }
 
-// deepest returns how many pools of a chain there are, and the last of these.
+// deepest returns how many levels of a chain have their pool, and the deepest of these pools.
 func (d *decision) deepest(chain []resolve.Level) (many int, pool ledger.Pool) {
 	for i, level := range slices.Backward(chain) {
 		if there, ok := d.r.Ledger.Pools.Get(level.Derived.ID()); ok {
@@ -259,7 +262,8 @@ func (d *decision) deepest(chain []resolve.Level) (many int, pool ledger.Pool) {
 	return 0, pool
 }
 
-// unheld refuses a claim that needs a pool which its class has only where a claim holds it, if none does.
+// unheld refuses a claim if a pool that it needs is of a class with the provisioning Held, and no claim holds that
+// pool.
 func (d *decision) unheld(plan resolve.Plan) error {
 	needs := plan.Chain
 	if resolve.IsRange(d.claim) {
@@ -273,7 +277,7 @@ func (d *decision) unheld(plan resolve.Plan) error {
 			continue
 		}
 		d.waits.at(nil)
-		// the claim is woken when the pool is made; one that is there may be held without a change of its IPPool
+		// the claim is woken when the pool is made; but an existing pool may become held without a change of its IPPool
 		d.waits.anyway()
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeNotHeld, Message: fmt.Sprintf(
 			"no claim holds the range of class %q for the scope %s: correct the name in spec.scope of a new claim, "+
@@ -283,11 +287,11 @@ func (d *decision) unheld(plan resolve.Plan) error {
 	return nil
 }
 
-// outside refuses a claim for a range that cannot be made inside of the pool above it.
+// outside refuses a claim for a range that does not fit into the pool above it.
 func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
 	var refusal *outcome.Refusal
 	switch exact := level.Exact; {
-	case !resolve.IsRange(d.claim): // it asks for no pool, and is told what the pool above refuses
+	case !resolve.IsRange(d.claim): // the claim asks for no pool: the pool above refuses it
 		return nil
 	case level.Length <= above.CIDR.Bits():
 		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonPrefixLengthRejected, Message: fmt.Sprintf(
@@ -304,7 +308,7 @@ func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
 	return refusal
 }
 
-// asked refuses a claim for a range that is there already, if that is not as the claim asks.
+// asked refuses a claim for a range that exists with another CIDR or length than the claim asks for.
 func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 	last := plan.Chain[len(plan.Chain)-1]
 	asks := d.claim.Spec.PrefixLength != 0
@@ -318,8 +322,8 @@ func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 			"or release everything inside it first", pool.CIDR)}
 }
 
-// unfit refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is
-// that of the class's name. Nil: it fits. A class that was only edited keeps its pools.
+// unfit refuses a pool that a former class of the name has made, if the present class would make it otherwise: pools
+// belong to a class by its name. It returns nil for a pool that fits. A class that was only edited keeps its pools.
 func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refusal {
 	level, above := chain[len(chain)-1], ledger.PoolID("")
 	if len(chain) > 1 {
@@ -348,14 +352,15 @@ func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refus
 		pool.Name, level.Class.Name, differs)}
 }
 
-// derived returns a pool that the system has made as a candidate.
+// derived returns a candidate for a pool that the system has made.
 func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resolve.Candidate {
 	object := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name, UID: types.UID(pool.ID)}}
 	return resolve.Candidate{Pool: object, Strategy: strategy, Length: length}
 }
 
-// counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as
-// it may. Those that are made in the workspace itself count, and are bounded by the limit of their class.
+// counted refuses a workspace that has as many pools as it may: it gets no further pool that all workspaces share, and
+// no further address space. Pools that are made in the workspace itself count, too, but only the limit of their class
+// bounds them.
 func (d *decision) counted() error {
 	if d.r.MaxPools == 0 || d.tenant() == d.r.Directory.Platform().Cluster ||
 		d.r.Ledger.Pools.Count(d.tenant()) < d.r.MaxPools {
@@ -368,7 +373,7 @@ func (d *decision) counted() error {
 			"release all claims of some of these, or ask the platform to raise the limit", d.r.MaxPools)}
 }
 
-// bindWithin binds the claim's block in the pool that its chain ends in.
+// bindWithin binds the claim's block in the last pool of its chain.
 func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	last := plan.Chain[len(plan.Chain)-1]
 	exact, ok := plan.ExactIn(pool.CIDR)
@@ -392,8 +397,8 @@ func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledge
 	return block, err
 }
 
-// finish ends the release of a pool, if the claim is gone that held it, and returns errAgain. It fails while that is
-// there, or not known to be gone.
+// finish ends the release of a pool whose holder is gone, and returns errAgain. It returns another error while the
+// holder exists, or is not known to be gone.
 func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 	open := false
 	if !d.dry {
@@ -408,7 +413,7 @@ func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 	return errAgain
 }
 
-// first returns the block that an empty pool would give.
+// first returns the block that a pool would give if nothing were allocated in it.
 func first(in ledger.Pool, req ledger.Request) (netip.Prefix, error) {
 	free := index.New(in.CIDR)
 	for _, excluded := range in.Excluded {
@@ -427,7 +432,8 @@ func first(in ledger.Pool, req ledger.Request) (netip.Prefix, error) {
 	return p, nil
 }
 
-// suppose answers a dry run with the block, or the range, of a pool that would be made.
+// suppose answers a dry run from a pool that would be made: with a block of it or, for a claim for a range, with the
+// pool.
 func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	if resolve.IsRange(d.claim) {
 		return d.rangeOf(pool), nil

@@ -32,40 +32,40 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-// Options configure the controller. All fields but MaxPools, MaxWaits, Unmet, Workers and Tracer are required.
+// Options configure the controller. All fields without a default are required.
 type Options struct {
 	Ledger    views.Ledger
 	Releases  Releases
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
-	// Feed tells what happens in the workspaces.
+	// Feed delivers the events of all workspaces.
 	Feed *feed.Feed
-	// Queue is the controller's, which the ledger adds to.
+	// Queue is the queue of the controller. The ledger adds claims to it, too.
 	Queue inbox.Queue
-	// Listed adds a claim to the queue that a first list has shown with its block.
+	// Listed queues a claim that the first list of a cache has shown with a block. Such claims come after others.
 	Listed func(mcreconcile.Request)
-	// Compare compares the ledger with what is published of a pool, and of the others in its
-	// space. It reports whether nothing is lost, so that blocks may be given there.
+	// Compare compares the ledger with the published records of a pool, and of the other pools in its space. It reports
+	// whether the ledger has lost nothing of them, so that the pool may give blocks.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
-	// Complete reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of
-	// them.
+	// Complete reports whether the ledger has every pool that a claim's status may name, and has lost nothing of these
+	// pools. The claim is of this workspace.
 	Complete func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
 	// Ranges publishes the pools that are made for claims, and ends their releases.
 	Ranges Ranges
 	// Doubts are the claims that are compared with the ledger although they seem to be bound. Default: none.
 	Doubts *Doubts
-	// Answers are the CREATEs that were answered. Nil: nothing is remembered of them.
+	// Answers remembers the CREATEs that were answered. Default: none is remembered.
 	Answers *promise.Answers
-	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
+	// Sees returns an error while the caches may be stale. CREATEs are not answered then.
 	Sees func() error
-	// MaxPools is how many pools a workspace may have, those included that were made for its scopes. Default: any
+	// MaxPools is how many pools a workspace may have, including the pools that were made for its scopes. Default: any
 	// number.
 	MaxPools int
-	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any
-	// number.
+	// MaxWaits is at how many pools the claims of one workspace may wait. A pool counts once for each claim that waits
+	// there. Default: any number.
 	MaxWaits int
-	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks.
-	// Default: Wait.
+	// Unmet is the unmetPolicy where neither the claim nor its class has one, and neither is about networks. Default:
+	// Wait.
 	Unmet ipamv1alpha1.UnmetPolicy
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
@@ -73,7 +73,7 @@ type Options struct {
 	Tracer trace.Tracer
 }
 
-// New makes the claim controller and has mgr run it.
+// New makes the claim controller, and adds it to mgr.
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{
 		Options: opts, clusters: mgr, clock: clock.RealClock{}, started: sync.OnceValue(time.Now),
@@ -100,11 +100,12 @@ func (r *Reconciler) fields(req mcreconcile.Request) []any {
 	return []any{"cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String()}
 }
 
-// Arrived requeues the claims of a workspace that is served again. They were passed over
-// while it was giving up the export. One that is not engaged yet is shown all of them then.
+// Arrived requeues the claims of a workspace that is served again. They were left alone while the workspace was giving
+// up the export. If the workspace is not engaged yet, Arrived does nothing: the first list will show all its claims.
 //
-// A request without a name stands for them. All workspaces share the caller, and a tenant may change its binding, which
-// makes it ready again, as often as it likes: a list each time would keep the events of the others waiting.
+// One request without a name stands for all claims, and its pass lists them. All workspaces share the caller of
+// Arrived, and a tenant can make its binding ready again as often as it likes: a list each time would delay the events
+// of the other workspaces.
 func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
 	name := r.Directory.Engaged(cluster)
 	if _, err := r.clusters.GetCluster(context.Background(), name); err == nil {
@@ -128,7 +129,7 @@ func (r *Reconciler) requeueAll(ctx context.Context, name multicluster.ClusterNa
 	return nil
 }
 
-// Departed ends the waits of a workspace that is bound no more.
+// Departed ends the waits of the claims of a workspace that is no longer bound.
 func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 	unmet.leave(r.Directory.Engaged(cluster))
 	for _, claim := range r.waiting.of(cluster) {
@@ -136,23 +137,23 @@ func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 	}
 }
 
-// Changed requeues the claims that wait in a workspace that is engaged now, or is no more. Those that went
-// meanwhile, or can't be seen any more, leave what they wait for.
+// Changed requeues the waiting claims of a workspace that was engaged or disengaged. The pass of a claim that its cache
+// no longer shows ends the waits of the claim.
 func (r *Reconciler) Changed(name multicluster.ClusterName) {
 	for _, claim := range r.waiting.of(r.Directory.Ledger(name)) {
 		r.Queue.Add(claim)
 	}
 }
 
-// Named requeues the claims that may be served or refused now that a workspace has a path.
+// Named requeues the claims whose answer may change because a workspace has a new path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, claim := range r.waiting.wake(topicsOfWorkspace(workspace)...) {
 		r.Queue.Add(claim)
 	}
 }
 
-// onClaim queues a claim that came or changed. It hands one that went to the releases, with its UID and
-// policy as last seen.
+// onClaim queues a claim that was created, changed or deleted. It also hands a deleted claim to the releases, with its
+// UID and policy as last seen.
 func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
@@ -190,7 +191,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	}
 }
 
-// recordOf is the record of a claim as the cache shows it; nil if it shows none.
+// recordOf returns the record of a claim that the cache shows, or nil.
 func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	slot, err := record.Find(ctx, cache, client.ObjectKeyFromObject(claim))
 	if err != nil || !records(slot.Record, claim) {
@@ -199,14 +200,14 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 	return slot.Record
 }
 
-// onRecord reacts to records. One whose claim does not exist is a hint, and so is a retained one that
-// was seen deleted. When a record goes, it requeues the record's claim, which writes it again, and a
-// claim that needs its name.
+// onRecord reacts to records. It hints at the holder of a new record whose claim the cache does not show, and at the
+// holder of a retained record that was seen deleted. When a record is deleted, it requeues the record's claim, which
+// writes it again, and the claims that wait for the name of the record.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
-			// It may be new: who wrote it may have seen the claim in a cache that lagged behind, when
-			// what is done about the claim's deletion was done already.
+			// A new record may lack its claim, too: its writer may have read the claim from a stale cache, after the deletion of
+			// the claim was handled.
 			if !claimed(ctx, cl, e.Object) {
 				r.suspect(name, e.Object)
 			}
@@ -230,7 +231,7 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool {
 	name, uid, retained := packed.HeldBy(record)
 	if retained {
-		return true // it needs none
+		return true // a retained record needs no claim
 	}
 	claim, err := packed.Kept(ctx, cl)(&ipamv1alpha1.IPClaim{},
 		client.ObjectKey{Namespace: record.GetNamespace(), Name: name})
@@ -245,7 +246,7 @@ func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object
 	})
 }
 
-// onPool requeues the claims that may be served or refused now that a pool has changed.
+// onPool requeues the claims whose answer may change because a pool has changed.
 func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) feed.EventHandler {
 	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
 		for _, claim := range r.waiting.wake(topicsOfPool(r.Directory.Ledger(name), pools...)...) {
@@ -276,9 +277,9 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) fe
 	}
 }
 
-// poolMatters reports whether a change of a pool may change the answer to a
-// claim: of its spec, or that the ledger has followed its spec. Its use is not
-// among that: room is offered by the ledger.
+// poolMatters reports whether a change of a pool may change the answer to a claim. Its spec, labels and readiness
+// matter, and whether the ledger has followed its spec. Its usage does not matter: the ledger offers room that becomes
+// free.
 func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 	return before.UID != after.UID || before.Generation != after.Generation ||
 		before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
@@ -286,14 +287,13 @@ func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 		!maps.Equal(before.Labels, after.Labels)
 }
 
-// sound reports whether nothing is the matter with a pool. One that has its CIDR may
-// be frozen, and not known to the ledger, until the ledger is whole, or serve none of its classes as long as these
-// differ.
+// sound reports whether a pool is Ready. A pool that has its CIDR is not Ready while it is frozen, or lost from the
+// ledger, or while it serves none of its classes because they differ in uniqueWithin.
 func sound(pool *ipamv1alpha1.IPPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady)
 }
 
-// onClass requeues the claims that may be served or refused now that a class has changed.
+// onClass requeues the claims whose answer may change because a class has changed.
 func (w *waiting) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(obj client.Object, q inbox.Queue) {
 		for _, claim := range w.wake(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {

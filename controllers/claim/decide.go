@@ -17,31 +17,32 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// decision decides which block a claim gets, or why it gets none: by policy, then by the
-// ledger. The reconcile and the door decide alike. They differ in who holds the block, in how a
-// candidate is asked for it, and in the waits of a claim that gets none.
+// decision decides which block a claim gets, or why it gets none: by policy, then by the ledger. Reconcile and door
+// decide alike. They differ in three fields: holder, under whose ID the block is; ask, which asks a candidate; and
+// waits, for a claim that gets no block.
 type decision struct {
 	r      *Reconciler
 	claim  *ipamv1alpha1.IPClaim
 	from   directory.Workspace
 	holder ledger.Holder
-	since  time.Time // the claim's place among those that wait
+	since  time.Time // the age of the claim, which orders it among waiting claims
 	ask    asks
 	waits  waits
-	class  string // that governs the claim, as far as it is known
+	class  string // the class that governs the claim; empty if there is none, or it is not known
 
-	// succeeds reports whether another holder of the claim's name cannot be there any more, since it came.
+	// succeeds reports whether the claim may take over the hold of another holder of its name, which came at since: the
+	// claim of that holder cannot exist any more.
 	succeeds func(ctx context.Context, to ledger.Holder, since time.Time) (bool, error)
 	dry      bool        // nothing is to be taken
-	begun    bool        // of a CREATE: it has its turn
+	begun    bool        // of a CREATE: its turn has come
 	imagined ledger.Pool // of a dry run: the last pool that would be made
-	held     ledger.Pool // of a claim for a range: as it holds it since this decision; without an ID: it does not
+	held     ledger.Pool // the range that the claim holds by this decision; without an ID: none
 }
 
-// tenant says whose the claim is.
+// tenant returns the tenant of the claim: its workspace, or its namespace where namespaces are the tenants.
 func (d *decision) tenant() ledger.ClusterName { return d.from.Cluster.Tenant(d.claim.Namespace) }
 
-// mostAsked is how many candidates a claim asks for a block, and waits for.
+// mostAsked is how many candidates a claim asks for a block, and at how many it waits, at most.
 const mostAsked = 64
 
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind].
@@ -50,25 +51,25 @@ type asks = asksFor[ledger.Block]
 // asksFor asks a candidate for a block, or for a pool.
 type asksFor[T any] func(context.Context, ledger.Request) (T, error)
 
-// waits are those of a claim that gets no block.
+// waits are the waits of a claim that gets no block: for topics, and for room in pools.
 type waits interface {
-	// enter replaces the topics whose change may end the wait. It is called before the
-	// catalog is read, so that no change is missed. waits is false if the claim waits for none, whatever they are.
+	// enter replaces the topics whose change may end the wait. It is called before the catalog is read, so that no change
+	// is missed. waits is false if the claim waits for no topics at all, because it is being created.
 	enter(topics []topic) (waits bool)
 	// nowhere ends all waits for room.
 	nowhere()
-	// at waits for room as the requests say, and nowhere else. It reports false, and waits nowhere, if the claims of
-	// the workspace wait at too many pools.
+	// at lets the claim wait for room at the pools of these requests, and at no other pool. It returns false if the claims
+	// of the workspace wait at too many pools: then the claim waits at none.
 	at(requests []ledger.Request) bool
-	// unchecked is called when the pool of a request was not compared with its IPPool. It
-	// returns an error where the claim is to say nothing of that yet.
+	// unchecked is called when a pool was not compared yet with its IPPool. It returns an error if the claim must not
+	// report that yet.
 	unchecked(r ledger.Request) error
-	// anyway is called when the claim cannot wait for all that could serve it: it is to look again after a while.
+	// anyway requeues the claim after a while. It is called if a change that could serve the claim may not wake it.
 	anyway()
 }
 
-// place resolves the claim and takes a block of the first candidate that has room. A claim that
-// finds none waits at every candidate.
+// place resolves the claim, and takes a block of the first candidate that has room. A claim that finds no room waits at
+// every candidate that it asked.
 func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	plan, err := d.plan(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	return d.try(ctx, plan)
 }
 
-// plan resolves the claim. It waits for all that may change that, and for more topics.
+// plan resolves the claim. It first lets the claim wait for every topic that may change the plan, and for more topics.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
 	topics := append(topicsOf(d.claim, d.from, d.r.Directory.Platform(), d.r.Directory.Find), more...)
 	waits := d.waits.enter(topics)
@@ -91,13 +92,13 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	if waits {
 		byDefault := plan.ClassName != "" && d.claim.Spec.ClassName == ""
 		above := topicsAbove(d.r.Catalog.View(ctx), plan.ClassName, d.from, d.r.Directory.Platform())
-		if err != nil { // by a class beside its own, perhaps, or by another one that its pool names
+		if err != nil { // perhaps because of a class beside its own, or of another class that its pool names
 			above = append(above, topic{kind: defaultTopic})
 		}
 		if byDefault {
 			topics = append(topicsOfDefault(plan.ClassName, d.from, d.r.Directory.Platform()), more...)
 		}
-		if byDefault || len(above) > 0 { // look once more, now waiting for all of these, too
+		if byDefault || len(above) > 0 { // resolve once more, as the claim now waits for these topics, too
 			d.waits.enter(append(topics, above...))
 			plan, err = d.resolve(ctx)
 		}
@@ -106,7 +107,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	return plan, err
 }
 
-// resolve reads the catalog.
+// resolve applies policy to the catalog, and notes the class of the claim. An error of the catalog comes before a
+// refusal.
 func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
@@ -119,7 +121,7 @@ func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	return plan, err
 }
 
-// try binds the claim's block.
+// try binds a block in the first candidate of the plan that has room. It returns errBehind if older claims come first.
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
 	if slices.ContainsFunc(plan.Candidates, d.behind) {
 		return ledger.Block{}, errBehind
@@ -131,7 +133,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 	})
 }
 
-// need is what a decision asks candidates for: the claim's block, or a pool of its chain.
+// need is the request of a decision to its candidates: for the claim's block, or for a pool of its chain.
 type need[T any] struct {
 	what    string // for errors, before the candidate
 	plan    resolve.Plan
@@ -141,7 +143,8 @@ type need[T any] struct {
 	refuse  func(context.Context, resolve.Plan, []miss) error
 }
 
-// draw asks the candidates in turn. A pool that the system has made and that is gone ends that: the chain has changed.
+// draw asks the candidates in turn, until one of them has room. It fails if a pool that the system has made is gone,
+// because the chain has changed.
 func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error) {
 	var tried []miss
 	candidates := d.few(ctx, n.plan.Candidates, n.request)
@@ -160,7 +163,7 @@ func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error)
 			return got, nil
 		case gone && !ledger.IsDerived(c.Pool.UID), errors.Is(err, ledger.ErrPoolDraining),
 			errors.Is(err, ledger.ErrOutOfRange):
-			continue // the catalog lags behind the ledger
+			continue // the catalog is older than the ledger
 		case refusedRoom(err), overClass(err):
 			tried = append(tried, miss{c, err})
 		default:
@@ -173,8 +176,9 @@ func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error)
 	return got, n.refuse(ctx, n.plan, tried)
 }
 
-// drawFrom asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool
-// has for that, which begins with its first block. In a dry run the pool itself stands for one that is not there.
+// drawFrom asks a pool or, where addresses are unique within the claim's scope, the address space that the pool has for
+// the scope. An address space begins with its first block. In a dry run drawFrom asks the pool instead of an address
+// space that has not begun.
 func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger.Request) (got T, err error) {
 	if _, known := d.r.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
 		return n.ask(ctx, request)
@@ -191,7 +195,7 @@ func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger
 	return n.ask(ctx, request)
 }
 
-// ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.
+// ordered puts the candidate first in which the claim's former block cools, because the claim gets that block back.
 func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	if len(plan.Candidates) < 2 {
 		return plan.Candidates
@@ -204,7 +208,7 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	})
 }
 
-// byPlace sorts candidates by their places, and keeps the order of those that have the same one.
+// byPlace sorts candidates by the number that of returns. Candidates with the same number keep their order.
 func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []resolve.Candidate {
 	place := make(map[types.UID]int, len(candidates))
 	for _, c := range candidates {
@@ -215,9 +219,10 @@ func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []r
 	})
 }
 
-// few are the candidates that are asked, in their order. Each costs a transaction, and a place on a waiting list: a
-// workspace may have any number of pools. Of too many, those come first that would give the claim a block as of memory,
-// which knows what is held for it, and those last that never give the address.
+// few returns the candidates that are asked, mostAsked at most, because each costs a transaction and a place on a
+// waiting list, and a workspace may have any number of pools. If there are more, it orders them by memory: first the
+// pools that would give a block, counting the room that is held for this claim; last the pools that never give the
+// address.
 func (d *decision) few(
 	ctx context.Context, candidates []resolve.Candidate, request func(resolve.Candidate) ledger.Request,
 ) []resolve.Candidate {
@@ -227,7 +232,7 @@ func (d *decision) few(
 	return byPlace(candidates, func(c resolve.Candidate) int {
 		r := request(c)
 		if _, known := d.r.Ledger.Pools.Get(r.Pool); !known {
-			return 1 // usually an address space that is not there yet: the ledger would be asked to confirm that
+			return 1 // usually an address space that has not begun: a preview would ask the ledger to confirm that
 		}
 		_, err := d.r.Ledger.Blocks.Preview(ctx, r)
 		switch _, excluded := (miss{c, err}).excluded(); {
@@ -240,11 +245,11 @@ func (d *decision) few(
 	})[:mostAsked]
 }
 
-// refuse has the claim wait at every candidate that was tried, and nowhere else any more,
-// and says why it does. No room ends the wait at a pool that excludes the address: a change of
-// the pool does, which is one of the claim's topics. A pool that has room and refuses all the same would wake the
-// claim at once, again and again, and an address space that is not there has no waiting list: then the claim looks
-// again.
+// refuse lets the claim wait at the candidates that were tried, and at no other pool, and returns why it waits. It does
+// not wait at three kinds of candidates. A pool that excludes the address: room there does not help, and a change of
+// the pool is one of the claim's topics. A pool that has room and refuses all the same: it would wake the claim at
+// once, again and again. An address space that has not begun: it has no waiting list. For the last two the claim is
+// requeued after a while.
 func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0
@@ -271,8 +276,8 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 	return refusal
 }
 
-// unstored says when an address is free that was answered to another CREATE of the claim's name, whose claim is not
-// there; nothing of any other address.
+// unstored says when the requested address becomes free, if it was answered to another CREATE of the claim's name whose
+// claim was not stored. For any other address it returns nothing.
 func (d *decision) unstored(ctx context.Context, tried []miss) string {
 	for _, m := range tried {
 		blocks, err := d.r.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)
@@ -303,7 +308,7 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Reques
 	}
 }
 
-// unchecked reports whether a pool refused because it was not compared with its IPPool.
+// unchecked reports whether a pool refused because it was not compared yet with its IPPool.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*ledger.FrozenError](err)
 	return ok && !frozen.Lost

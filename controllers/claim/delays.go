@@ -3,33 +3,32 @@ package claim
 import "time"
 
 const (
-	// goneDelay is how long a pass waits for its cache to show a deletion.
+	// goneDelay is the delay of a requeue for a state that is usually over soon: the cache does not show a deletion yet, a
+	// former claim is not settled, or a pool is not compared.
 	goneDelay = time.Second
 
-	// missedDelay is after how long a claim is requeued that the cache shows although it is gone for
-	// certain.
+	// missedDelay is the delay of the requeue of a claim that is gone for certain, although the cache shows it.
 	missedDelay = 10 * time.Second
 
-	// checking is how long after the start claims say nothing of a pool that was not
-	// compared with the ledger yet.
+	// checking is how long after the start a claim does not report a pool that was not compared yet with the ledger.
 	checking = 10 * time.Second
 
-	// coming is how long claims leave a new pool to older ones that were not woken yet, at most.
+	// coming is how long at most a claim leaves a new pool to older claims that were not woken yet.
 	coming = 5 * time.Second
 
-	// settling is how long a new claim says nothing of a former one of its name.
+	// settling is how long a new claim does not report a former claim of its name.
 	settling = 10 * time.Second
 
-	// unfinished is how old a claim that shows its block must be before it shows a fault of the
-	// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays. A single fault it never
-	// shows: a leader that was stopped for a minute fails once with what was under way, and no longer leads.
+	// unfinished is how old a claim that shows its block must be before its status shows a fault of the controller. CREATE
+	// has answered the claim: the fault delays only bookkeeping. A single fault is never shown: a leader that was stopped
+	// for a minute fails once, with the passes that were under way, and no longer leads.
 	unfinished = 30 * time.Second
 
-	// lasting is the time between two looks that find the ledger to lack what a claim shows, before that is
-	// taken back. An Allocator notices within a second that its ledger was replaced.
+	// lasting is how long the ledger must lack the block that a claim shows before the block is taken back. An Allocator
+	// notices within a second that its ledger was replaced.
 	lasting = 10 * time.Second
 
-	// telling is how old a claim may be whose first refusal was not told yet. An older one was
-	// refused before this process began.
+	// telling is the age of a claim up to which its first refusal is told. An older claim was refused before this process
+	// began.
 	telling = time.Minute
 )

@@ -21,11 +21,11 @@ import (
 )
 
 // pass is one reconcile of one claim, or the answer to its CREATE. It reads the facts that the table asks for, and
-// carries its actions out.
+// carries out its actions.
 type pass struct {
 	r        *Reconciler
 	claim    *ipamv1alpha1.IPClaim
-	cache    client.Reader // of its workspace
+	cache    client.Reader // of the claim's workspace
 	slot     slot
 	waits    waiter // of a stored claim
 	report   report // of a stored claim
@@ -34,13 +34,13 @@ type pass struct {
 	facts   facts
 	does    verb         // the last action of the table
 	asked   bool         // the ledger was asked for a block
-	block   ledger.Block // that the claim has, as of facts.held
-	former  ledger.Block // that another ID of its name has: for this claim, or to be settled
-	refusal error        // why the claim is not to have that
+	block   ledger.Block // the claim's block, if facts.held is own
+	former  ledger.Block // the block of another ID of the claim's name, to be taken over or settled
+	refusal error        // why the claim does not get the former block
 }
 
-// asCreated reads whether there is a claim of the name, as the cache shows. A range has no record that tells of a
-// former claim; so a server is asked whether the cache lags.
+// asCreated reads the facts about a CREATE: whether the cache shows a claim of the name. For a range it also asks a
+// server whether that claim is gone, because a range has no record that would tell of a former claim.
 func (p *pass) asCreated(ctx context.Context) error {
 	p.facts = said(p.claim)
 	former := &ipamv1alpha1.IPClaim{}
@@ -57,7 +57,7 @@ func (p *pass) asCreated(ctx context.Context) error {
 	return err
 }
 
-// said returns the facts that the claim itself says.
+// said returns the facts that the claim itself shows.
 func said(claim *ipamv1alpha1.IPClaim) (f facts) {
 	if claim.Status.AllocatedCIDR != "" {
 		f.showing = filled
@@ -68,7 +68,7 @@ func said(claim *ipamv1alpha1.IPClaim) (f facts) {
 	return f
 }
 
-// asStored reads the facts about a stored claim that cost nothing.
+// asStored reads those facts about a stored claim that are in memory.
 func (p *pass) asStored() {
 	p.facts = said(p.claim)
 	switch isDenied, _ := p.r.memory.markedGone(p.claim.UID); {
@@ -83,7 +83,8 @@ func (p *pass) asStored() {
 	}
 }
 
-// findRecord finds the place of the claim's record. It fails while the cache is known to be behind.
+// findRecord reads facts.record, and notes a claim that is settled. It returns errUnseen while the server has, or may
+// have, a newer record than the cache.
 func (p *pass) findRecord(ctx context.Context) (err error) {
 	if p.slot.Slot, err = record.Find(ctx, p.cache, client.ObjectKeyFromObject(p.claim)); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (p *pass) findRecord(ctx context.Context) (err error) {
 	return nil
 }
 
-// lookUp looks for the claim's ID in the ledger.
+// lookUp reads facts.held: whether the ledger has a block or range under the claim's ID.
 func (p *pass) lookUp(ctx context.Context) error {
 	holder := p.holder()
 	block, ok, err := p.under(ctx, holder.Claim)
@@ -133,7 +134,7 @@ func (p *pass) lookUp(ctx context.Context) error {
 	return p.has(ctx, block)
 }
 
-// under returns the block, or for a claim of that kind the range, that the ledger has under an ID.
+// under returns the block that the ledger has under an ID or, for a claim for a range, the range.
 func (p *pass) under(ctx context.Context, id ledger.ClaimID) (b ledger.Block, ok bool, err error) {
 	if p.facts.target == aBlock {
 		return p.r.Ledger.Blocks.Lookup(ctx, id)
@@ -145,7 +146,8 @@ func (p *pass) under(ctx context.Context, id ledger.ClaimID) (b ledger.Block, ok
 	return b, ok, nil
 }
 
-// has notes the block of the claim. A former claim's record of that very block is left over.
+// has notes the block of the claim. If the cache shows a retained record of a former claim, has finds out whether the
+// record is of that block, and so spent.
 func (p *pass) has(ctx context.Context, block ledger.Block) error {
 	p.block, p.facts.held = block, own
 	if p.facts.record != retained {
@@ -158,8 +160,9 @@ func (p *pass) has(ctx context.Context, block ledger.Block) error {
 	return err
 }
 
-// findShown looks for the block that the claim shows and that is held under its name by another ID: by that of a
-// former claim, or by its own that got lost, as where a server knows no such field. Another text lies in no pool.
+// findShown reads facts.shown: whether another ID of the claim's name holds the block that the claim shows. That may be
+// the ID of a former claim, or the claim's own allocation ID, which a server drops if it does not know the field. A
+// text that is not a prefix lies in no pool.
 func (p *pass) findShown(ctx context.Context) error {
 	p.facts.shown = none
 	prefix, _ := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
@@ -173,7 +176,8 @@ func (p *pass) findShown(ctx context.Context) error {
 	return err
 }
 
-// namesake finds a block by its prefix that is held under the claim's name. A range is held by name, see contest.
+// namesake finds the block of a prefix in the pools that the claim shows, if a claim of this name holds it. It finds no
+// ranges: see contest.
 func (p *pass) namesake(ctx context.Context, shown netip.Prefix) (b ledger.Block, ok bool, err error) {
 	pools, err := p.shownPools(ctx)
 	if err != nil || p.facts.target == aRange {
@@ -193,7 +197,7 @@ func (p *pass) namesake(ctx context.Context, shown netip.Prefix) (b ledger.Block
 	return b, false, nil
 }
 
-// shownPools finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
+// shownPools returns the pool that the claim's status names, and its address spaces for the claim's tenant.
 func (p *pass) shownPools(ctx context.Context) (pools []ledger.PoolID, err error) {
 	id, found, err := p.shownPool(ctx)
 	if err != nil || !found {
@@ -208,7 +212,7 @@ func (p *pass) shownPools(ctx context.Context) (pools []ledger.PoolID, err error
 	return pools, nil
 }
 
-// shownPool finds the pool that the claim shows.
+// shownPool finds the pool that the claim's status names.
 func (p *pass) shownPool(ctx context.Context) (id ledger.PoolID, found bool, err error) {
 	ref, owner, view := p.claim.Status.PoolRef, p.decision.from, p.r.Catalog.View(ctx)
 	if ref == nil {
@@ -225,12 +229,12 @@ func (p *pass) shownPool(ctx context.Context) (id ledger.PoolID, found bool, err
 	return id, found && known && view.Err() == nil, view.Err()
 }
 
-// findLeft finds out what a former claim of the name has left: a block whose record the cache may come to show, a
-// record of another claim, or one that retains a block.
+// findLeft reads facts.left. A former claim of the name may have left a block whose record the cache does not show yet,
+// the record of another claim, or a record that retains a block.
 func (p *pass) findLeft(ctx context.Context) (err error) {
 	found := p.slot.Record
 	switch p.facts.record {
-	case others: // of the same name: the record says so
+	case others: // the record names the other claim, which has the same name
 		p.former = ledger.Block{Holder: p.decision.holder}
 		p.former.Holder.Claim = ledger.ClaimID(found.AllocationID())
 		p.former.Prefix, _ = netip.ParsePrefix(found.Status.AllocatedCIDR)
@@ -240,7 +244,7 @@ func (p *pass) findLeft(ctx context.Context) (err error) {
 	default:
 		p.facts.left = none
 		if p.facts.target == aRange && p.facts.being != created {
-			return nil // it has no record that could be in the way
+			return nil // a range has no record that could be in the way
 		}
 		ok := false
 		if p.former, ok, err = p.r.left(ctx, p.decision.holder); ok {
@@ -250,8 +254,8 @@ func (p *pass) findLeft(ctx context.Context) (err error) {
 	return err
 }
 
-// findRetained finds out whether the claim is to have the block that the record of a former claim retains. One that
-// shows another is not, and waits for the record to go.
+// findRetained reads whether the claim gets the block that a retained record keeps. A claim that shows a block does
+// not: it waits for the deletion of the record.
 func (p *pass) findRetained(ctx context.Context) (err error) {
 	found := p.slot.Record
 	if p.facts.showing != blank {
@@ -268,10 +272,11 @@ func (p *pass) findRetained(ctx context.Context) (err error) {
 	return err
 }
 
-// askServer asks whether a server shows, now, that the claim is there with the block that the cache shows, or with
-// none. A cache that lags may show a claim that is gone, or hide the block that was published for it. A kcp that was
-// restored from an older copy knows neither the claim nor its record, and the cache may be told of the record first. To
-// write that again would be taken for proof that this kcp knew the claim, and its block would be freed.
+// askServer reads facts.server: whether a server shows the claim now, with the block that the cache shows, or with none
+// if the cache shows none. A stale cache may show a claim that is gone, or lack the block that was published for it. A
+// kcp that was restored from an older copy has neither the claim nor its record, and the cache may learn of the missing
+// record first. A record that is written again would pass for proof that this kcp knew the claim, and the claim's block
+// would be freed.
 func (p *pass) askServer(ctx context.Context) error {
 	p.facts.server = none
 	now, err := p.r.Releases.Alive(ctx, p.itself())
@@ -281,17 +286,18 @@ func (p *pass) askServer(ctx context.Context) error {
 	return err
 }
 
-// A claim may show a block that the ledger never gave to it: kcp decides who serves a request before it
-// reads the body, and asks webhooks and policies by the bindings that it finds afterwards. So the status that
-// is stored need not be the one that the door has answered, nor one that any policy has seen.
+// A claim may show a block that the ledger never gave to it. kcp decides which export serves a request before it reads
+// the body, and then asks the webhooks and policies of the bindings that it finds. So a claim may be stored with a
+// status that the door did not answer, and that no policy has seen.
 //
-//	shown without a block ──▶ 75 s old, 10 s later still so ──▶ live: the same, and no record
-//	──▶ no pool that it may show lacks anything ──▶ no former claim of its name has it ──▶ not in the ledger: taken back
+//	the ledger lacks the block ──▶ the claim is 75 s old, and 10 s later still so
+//	──▶ a server shows the same, and no record ──▶ every pool that the claim may show is complete
+//	──▶ no claim of its name has the block in the ledger ──▶ the block is taken back
 //
-// The ledger is asked last. A block that it lacked before may have been adopted meanwhile.
+// The ledger is asked last: meanwhile it may have adopted a block that it lacked.
 
-// prove finds out whether the claim was never given the block that it shows. One worker at a time lists all pools for
-// that, so that many such claims leave the others to everybody else.
+// prove reads whether the claim was never given the block that it shows: facts.shown becomes forged or doubtful. Only
+// one worker at a time does this, because it lists all pools: many such claims must not occupy all workers.
 func (p *pass) prove(ctx context.Context) {
 	shown := p.claim.Status.AllocatedCIDR
 	p.facts.shown = doubtful
@@ -308,10 +314,10 @@ func (p *pass) prove(ctx context.Context) {
 	p.facts.shown = forged
 }
 
-// errIncomplete: the ledger may have lost what the claim shows.
+// errIncomplete: the ledger may have lost the block that the claim shows.
 var errIncomplete = errors.New("a pool that it may show is not in the ledger, or is frozen")
 
-// forged fails unless it is certain that the claim was never given the block that it shows.
+// forged returns an error unless it is certain that the claim was never given the block that it shows.
 func (p *pass) forged(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	now, recorded, err := p.r.Releases.Published(ctx, p.decision.holder)
@@ -337,15 +343,15 @@ func (p *pass) forged(ctx context.Context) error {
 	return nil
 }
 
-// itself returns the claim as the servers know it.
+// itself returns the claim as a holder whose ID is its UID, as the servers know it.
 func (p *pass) itself() ledger.Holder {
 	h := p.decision.holder
 	h.Claim = ledger.ClaimID(p.claim.UID)
 	return h
 }
 
-// holder returns a stored claim as the holder of its block, by its status of now. Its record has the ID, also if the
-// status has lost that.
+// holder returns a stored claim as the holder of its block. The ID is the allocation ID that the claim's record names,
+// else the allocation ID of its status, or its UID.
 func (p *pass) holder() ledger.Holder {
 	h := promise.HolderOf(p.decision.from.Cluster, p.claim)
 	if p.slot.own() && p.slot.Record.Spec.ClaimRef.AllocationID != "" {
@@ -354,8 +360,8 @@ func (p *pass) holder() ledger.Holder {
 	return h
 }
 
-// succeeds returns true if a server shows, now, that the claim is there, so that no other of its name is. It fails
-// otherwise.
+// succeeds returns true if a server shows the claim now: then no other claim of its name exists. Otherwise it returns
+// an error.
 func (p *pass) succeeds(ctx context.Context, _ ledger.Holder, _ time.Time) (bool, error) {
 	now, err := p.r.Releases.Alive(ctx, p.itself())
 	if err == nil && now == nil {

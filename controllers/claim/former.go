@@ -13,9 +13,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// formers are the claims that were bound or went a moment ago, and whose blocks may be retained. The cache is not
-// believed about their names meanwhile: it may lack a record that is to keep a block from the next claim of the name,
-// or for it. No rule of safety depends on them: a restart loses them. They need a clock. Safe for concurrent use.
+// formers are the claims that were bound or deleted a moment ago, and whose blocks may be retained. Meanwhile the cache
+// is not trusted about their names: it may lack a record that keeps a block for the next claim of the name, or from it.
+// No rule of safety depends on formers: a restart loses them. The clock is required. Safe for concurrent use.
 type formers struct {
 	clock clock.PassiveClock
 
@@ -24,13 +24,13 @@ type formers struct {
 	pruned time.Time
 }
 
-// formerName is the name of a claim in the workspace that the ledger knows so.
+// formerName is the name of a claim, with its workspace as the ledger names it.
 type formerName struct {
 	cluster ledger.ClusterName
 	client.ObjectKey
 }
 
-// former is the last claim of a name that was bound or went.
+// former is the claim of a name that was bound or deleted last.
 type former struct {
 	holder ledger.Holder
 	at     time.Time
@@ -40,7 +40,7 @@ func formerNameOf(h ledger.Holder) formerName {
 	return formerName{h.Cluster, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}}
 }
 
-// note notes a claim, and forgets those that were noted long ago.
+// note notes a claim as the last one of its name, and forgets claims that were noted longer than cacheLag ago.
 func (f *formers) note(h ledger.Holder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,8 @@ func (f *formers) note(h ledger.Holder) {
 	f.last[formerNameOf(h)] = former{holder: h, at: now}
 }
 
-// of returns the claim before a holder of its name, if that was noted a moment ago. ok is false if there is none.
+// of returns the last claim of a holder's name. ok is false if that is the holder itself, or was not noted within
+// cacheLag.
 func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +68,8 @@ func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
 }
 
-// noteFormer notes a claim that is bound or has gone, unless its block is to be freed by its word, or by that of its
-// class. The next claim of its name may come before the caches show its IPAllocation.
+// noteFormer notes a claim that was bound or deleted, unless its block will be freed, by its own reclaim policy or that
+// of its class. The next claim of its name may come before the caches show its record.
 func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
 	if err != nil || policy != ledger.Delete {
@@ -76,7 +77,7 @@ func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipam
 	}
 }
 
-// left returns the block that the claim before a holder of its name has still. ok is false if it has none.
+// left returns the block that the former claim of a holder's name still has. ok is false if there is no such block.
 func (r *Reconciler) left(ctx context.Context, h ledger.Holder) (b ledger.Block, ok bool, err error) {
 	gone, ok := r.formers.of(h)
 	if !ok {

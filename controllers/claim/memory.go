@@ -14,35 +14,34 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
-// cacheLag is how long the cache may take to show what was written.
+// cacheLag is how long the cache may take to show a write.
 const cacheLag = 10 * time.Second
 
-// memory is what this replica knows of single claims and its cache does not show. It spares
-// writes that are made already, and blocks for claims that are gone. No rule of safety depends on
-// it: a restart loses it. An entry goes when the cache shows what it is about, with the event of its
-// claim's deletion, or at the end of the pass during which that event came. It needs a clock. Safe for
-// concurrent use.
+// memory has the facts about single claims that this replica knows, and that its cache does not show yet. It avoids a
+// second write of the same, and blocks for claims that are gone. No rule of safety depends on memory: a restart loses
+// it. An entry ends when the cache shows the same, when the claim's deletion is seen, or at the end of a pass during
+// which it was seen. The clock is required. Safe for concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
 	claims map[types.UID]memo // claims about which something is known
-	// those under way, each with the claim that was seen deleted since it began
+	// the passes under way; each has its claim if the deletion of the claim was seen since the pass began
 	passes map[mcreconcile.Request]*ipamv1alpha1.IPClaim
 }
 
-// memo is what is known of one claim.
+// memo is the entry of one claim.
 type memo struct {
 	written written   // our last write of the claim
-	record  sight     // what the cache showed when the server had another record
-	denied  time.Time // when the server first did not know the claim, as it was written; zero: it did
-	failed  bool      // a reconcile ended with a fault, and none has found all well since
-	lacking missing   // what the claim shows and the ledger was found not to have
+	record  sight     // the record that the cache showed when the server had another one
+	denied  time.Time // when a write first found that the server does not know the claim; zero: the server knows it
+	failed  bool      // a reconcile ended with a fault, and none since found the claim settled
+	lacking missing   // the block that the claim shows, and that the ledger did not have
 }
 
 // written is a write of a claim.
 type written struct {
-	on string // the resourceVersion that the claim had before
+	on string // the resourceVersion of the claim before the write
 	at time.Time
 }
 
@@ -52,22 +51,21 @@ type missing struct {
 	since time.Time
 }
 
-// sight is what the cache showed of a claim's record when the server had another.
+// sight is the record of a claim as the cache showed it, when the server had another one.
 type sight struct {
 	slot    string // the name that the record has or is to have
-	version string // of the record shown; empty for none
+	version string // of the shown record; empty: none was shown
 	at      time.Time
-	met     bool // the other record was in the way of a new one
+	met     bool // the other record has the name that the claim's record was to get
 }
 
-// wrote notes that a claim was written as it was in a version.
+// wrote notes that a claim was written. version is its resourceVersion before the write.
 func (m *memory) wrote(claim types.UID, version string) {
 	m.update(claim, func(known *memo) { known.written = written{on: version, at: m.clock.Now()} })
 }
 
-// outdated reports whether the cache still shows the claim as it was before our last write: what
-// would be written next is written already. It does so for cacheLag at most: a server that was restored may show that
-// version for ever.
+// outdated reports whether the cache still shows the claim as it was before our last write, so that the next write
+// would repeat it. After cacheLag it reports false: a restored server may show the old version for ever.
 func (m *memory) outdated(claim types.UID, shown string) bool {
 	stale := false
 	m.update(claim, func(known *memo) {
@@ -79,16 +77,16 @@ func (m *memory) outdated(claim types.UID, shown string) bool {
 	return stale
 }
 
-// made notes that a claim's record was made.
+// made notes that the record of a claim was created while the cache showed this slot.
 func (m *memory) made(claim types.UID, shown record.Slot) {
 	m.update(claim, func(known *memo) {
 		known.record = sight{slot: shown.Name, version: version(shown), at: m.clock.Now()}
 	})
 }
 
-// met notes that a record was in the way of a claim's: its own, as a rule, made by a
-// pass that did not get the answer. It reports whether the cache may still come to
-// show it.
+// met notes that the record of a claim could not be created because its name is taken. Usually it is taken by the
+// claim's own record, whose creation was not answered. met reports whether the cache may still come to show that
+// record.
 func (m *memory) met(claim types.UID, shown record.Slot) (lags bool) {
 	m.update(claim, func(known *memo) {
 		if before := known.record; before.met && before.shows(shown) {
@@ -101,25 +99,27 @@ func (m *memory) met(claim types.UID, shown record.Slot) (lags bool) {
 	return lags
 }
 
-// hides reports whether the server has, or may have, another record of a claim than the cache shows.
+// hides reports whether the server has, or may have, another record of a claim than the slot that the cache shows.
 func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 	before := m.of(claim).record
 	return before.shows(shown) && m.clock.Since(before.at) < cacheLag
 }
 
-// found notes that a reconcile saw the claim bound and its record in the cache: nothing is amiss any more.
+// found notes that a pass found the claim settled, with its record in the cache. It ends all notes of faults and stale
+// records.
 func (m *memory) found(claim types.UID) {
 	m.update(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
 }
 
-// recordFailure notes that a reconcile of a claim ended with a fault, and reports whether the one before did, too.
+// recordFailure notes that a reconcile of a claim ended with a fault. again reports whether an earlier one did, and
+// none since found the claim settled.
 func (m *memory) recordFailure(claim types.UID) (again bool) {
 	m.update(claim, func(known *memo) { again, known.failed = known.failed, true })
 	return again
 }
 
-// lacks notes that the ledger does not have the block that a claim shows, and reports whether that was seen
-// long enough ago, too. A ledger that is replaced by an older copy under the process ends that before.
+// lacks notes that the ledger does not have the block that a claim shows. It reports whether it was called for the same
+// block at least the time lasting ago. If an older copy replaces the ledger, the process ends sooner than that.
 func (m *memory) lacks(claim types.UID, shown string) (before bool) {
 	m.update(claim, func(known *memo) {
 		if known.lacking.shown != shown {
@@ -139,7 +139,8 @@ func (m *memory) markGone(claim types.UID) {
 	})
 }
 
-// markedGone reports whether the server did not know a claim, and whether the cache has had its time to show that.
+// markedGone reports whether the server did not know a claim (denied), and whether it did so at least cacheLag ago, so
+// that the cache would show a deletion (lasting).
 func (m *memory) markedGone(claim types.UID) (denied, lasting bool) {
 	since := m.of(claim).denied
 	denied = !since.IsZero()
@@ -151,7 +152,7 @@ func (m *memory) markAlive(claim types.UID) {
 	m.update(claim, func(known *memo) { known.denied = time.Time{} })
 }
 
-// begin notes that a pass begins: before it reads the claim.
+// begin notes that a pass begins. It is called before the pass reads its claim.
 func (m *memory) begin(pass mcreconcile.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +178,7 @@ func (m *memory) deleted(pass mcreconcile.Request, last *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// deletion returns the claim of a pass as its deletion was seen since the pass began; nil: it was not.
+// deletion returns the claim as it was last, if its deletion was seen since the pass began; otherwise nil.
 func (m *memory) deletion(pass mcreconcile.Request, claim types.UID) *ipamv1alpha1.IPClaim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +201,7 @@ func (m *memory) of(claim types.UID) memo {
 	return m.claims[claim]
 }
 
-// update applies a function to the memo of a claim, and drops a memo that is empty.
+// update applies a function to the memo of a claim, and deletes the memo if it is empty then.
 func (m *memory) update(claim types.UID, change func(*memo)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +217,7 @@ func (m *memory) update(claim types.UID, change func(*memo)) {
 	m.claims[claim] = known
 }
 
-// shows reports whether the cache shows the same now.
+// shows reports whether the cache shows the same now as when the sight was noted. It is false for the zero sight.
 func (s sight) shows(now record.Slot) bool {
 	return !s.at.IsZero() && s.slot == now.Name && s.version == version(now)
 }
@@ -231,10 +232,11 @@ func version(of record.Slot) string {
 // errGone: the claim does not exist, though the cache shows it.
 var errGone = errors.New("the claim is gone, and the cache has missed it")
 
-// confirmAlive asks the servers for a claim that they have denied before. A cache that has
-// missed its deletion shows it until the next list: each look would bind it a block, only
-// to have that freed again. After ten seconds a cache that still shows it has missed the deletion: that is a hint. The
-// event of the deletion says more, which tells a record that was stored after it from one that is to be retained.
+// confirmAlive asks the servers about a claim that a server did not know. A cache that has missed the deletion of a
+// claim shows it until its next list: each pass would bind a block for the claim, which would be freed again. If the
+// cache still shows a claim that is gone after cacheLag, confirmAlive hints at it. It hints no earlier, because the
+// event of the deletion says more: by that event a record that was stored after the deletion is told from one that is
+// to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
 	_, lasting := p.r.memory.markedGone(p.claim.UID)
 	gone, err := p.r.Releases.Gone(ctx, p.itself())

@@ -12,7 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// The label reason takes the closed list of reasons, and result the three below.
+// The values of the label reason are the closed list of reasons. The values of the label result are the three below.
 var (
 	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "ipam_allocation_duration_seconds",
@@ -46,9 +46,8 @@ var (
 		"When the oldest of them was made, or began to fail, in seconds since 1970.", []string{"reason"}, nil)
 )
 
-// lacks knows which claims have no block, or cannot be brought up to date, why, and
-// since when. It is a prometheus.Collector that counts them by reason. The zero
-// value is empty; safe for concurrent use.
+// lacks has the claims that have no block, or cannot be brought up to date, each with the reason and since when. It is
+// a prometheus.Collector that counts them by reason. The zero value is empty; safe for concurrent use.
 type lacks struct {
 	mu     sync.Mutex
 	claims map[mcreconcile.Request]lack
@@ -60,7 +59,7 @@ type lack struct {
 	since  time.Time
 }
 
-// note counts the claim. One that is counted already keeps its time.
+// note counts a claim under a reason. A claim that is counted already keeps its time.
 func (l *lacks) note(claim mcreconcile.Request, reason ipamv1alpha1.Reason, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +111,7 @@ func (l *lacks) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// sum counts by reason, and finds the oldest of each.
+// sum counts the claims by reason, and finds the oldest time of each reason.
 func (l *lacks) sum() (counts map[ipamv1alpha1.Reason]int, oldest map[ipamv1alpha1.Reason]time.Time) {
 	counts, oldest = map[ipamv1alpha1.Reason]int{}, map[ipamv1alpha1.Reason]time.Time{}
 	l.mu.Lock()

@@ -17,23 +17,25 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class,
-// are in none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim from
-// asking the pool in between: it is set aside, and queued once no older one is left. To look again and again would cost
-// a thousand claims that wait for one pool a thousand looks each.
+// The ledger orders the claims that wait for room in a pool. Claims that wait until a pool or a class comes are in none
+// of its lists. When the pool comes, these claims are woken, the oldest first. This file keeps a younger claim from
+// asking the pool before them: the younger claim is set aside, and queued once no older claim is left. To requeue it
+// again and again would cost a thousand claims that wait for one pool a thousand passes each.
 
 // errBehind: an older claim of the workspace comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
-// behind reports whether older claims of the workspace are to ask a candidate first: they wait for it, or for the
-// class of this claim, were woken and have not asked since. Or they are about to be woken, as the pool has just come.
+// behind reports whether older claims of the tenant must ask a candidate first. They wait for the candidate, or for the
+// class of this claim, and were woken and have not asked since. Or they are about to be woken, because the pool has
+// just come.
 func (d *decision) behind(c resolve.Candidate) bool {
 	of := topicsOfPool(c.Owner.Cluster, c.Pool)
 	return d.r.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
 		d.r.announced.lags(c.Pool, d.r.clock) && d.r.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended. aside says that an older claim queues it.
+// end notes that the pass of a claim has asked a candidate, or has ended, and queues a claim that was set aside behind
+// it. aside is true if the claim of the pass itself is set aside: an older claim queues it later.
 func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
 	aside, next, ok := r.waiting.end(claim, behind)
 	if ok {
@@ -42,11 +44,11 @@ func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
 	return aside
 }
 
-// announced are the ready pools for which those who wait were woken, by UID. The zero value is none; safe
-// for concurrent use.
+// announced has the UIDs of the ready pools whose waiting claims were woken. The zero value is empty; safe for
+// concurrent use.
 type announced struct{ pools sync.Map }
 
-// lags reports whether a pool got its CIDR a moment ago, and those who wait for it were not woken yet.
+// lags reports whether a pool got its CIDR a moment ago, and the claims that wait for it were not woken yet.
 func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bool {
 	ready := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if ready == nil || clock.Since(ready.LastTransitionTime.Time) >= coming {
@@ -56,7 +58,7 @@ func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bo
 	return !has
 }
 
-// note notes how a pool is now that all who wait for it were woken.
+// note notes that the claims that wait for a pool were woken, if the pool is ready.
 func (a *announced) note(pool *ipamv1alpha1.IPPool) {
 	if !resolve.Ready(pool) {
 		a.drop(pool.UID)
@@ -67,23 +69,24 @@ func (a *announced) note(pool *ipamv1alpha1.IPPool) {
 
 func (a *announced) drop(pool types.UID) { a.pools.Delete(pool) }
 
-// due is the thing that woken claims wait for: their turn to ask a candidate.
+// due is the only thing that woken claims wait for: their turn to ask a candidate.
 type due struct{}
 
-// stage is how far a woken claim is.
+// stage says how far a woken claim has come.
 type stage uint8
 
 const (
 	queued stage = iota // a pass is to begin
-	looked              // one has begun
-	parked              // one has ended, behind older claims; the last of those queues it
+	looked              // a pass has begun
+	parked              // a pass has ended behind older claims; the last of these claims queues it
 )
 
 // wokenClaim is a claim that was woken.
 type wokenClaim = wait.Waiter[mcreconcile.Request, due, stage]
 
-// wake lists the claims that wait for any of the topics, oldest first. Until each of them has asked a candidate, or a
-// pass of it has ended otherwise, younger ones of its workspace that ask the same pools are behind it.
+// wake returns the claims that wait for any of the topics, oldest first, and notes them as woken. Until a woken claim
+// has asked a candidate, or a pass of it has ended otherwise, younger claims of its tenant that ask the same pools are
+// behind it.
 func (w *waiting) wake(topics ...topic) (found []mcreconcile.Request) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -103,11 +106,11 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 	}
 }
 
-// move notes how far a woken claim is.
+// move notes the stage of a woken claim.
 func (w *waiting) move(c *wokenClaim, to stage) { w.woken.Put(c.Key, c.Tenant, c.Since, to, due{}) }
 
-// made notes when the claim of a pass was made. A former claim of its name may have been woken, and was perhaps older.
-// next is to be queued, if ok: a claim that was set aside behind that one.
+// made notes when the claim of a pass was created. If a former claim of its name was woken, that one was perhaps older,
+// and a claim may be set aside behind it. made returns this claim, to be queued, if ok.
 func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -119,7 +122,7 @@ func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcrecon
 	return w.next(c.Tenant)
 }
 
-// next returns the oldest woken claim of a tenant, if that is set aside, which is to be queued.
+// next returns the oldest woken claim of a tenant, to be queued. ok is false if that claim is not set aside.
 func (w *waiting) next(tenant string) (oldest mcreconcile.Request, ok bool) {
 	c := w.woken.Of(tenant, due{}).Next()
 	if c == nil || c.Value != parked {
@@ -129,14 +132,15 @@ func (w *waiting) next(tenant string) (oldest mcreconcile.Request, ok bool) {
 	return c.Key, true
 }
 
-// end notes that the pass of a claim has asked a candidate or has ended. One that ended behind older claims is
-// set aside, unless none is older any more. next is to be queued, if ok: one that was set aside and is behind none now.
+// end notes that the pass of a claim has asked a candidate, or has ended. A claim whose pass ended behind older claims
+// is set aside, unless no older claim is left. If ok, next is to be queued: a claim that was set aside, and is behind
+// no claim now.
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
 	c := w.woken.Get(claim)
 	switch {
-	case c == nil, c.Value != looked: // woken again meanwhile, it is queued
+	case c == nil, c.Value != looked: // a claim that was woken again meanwhile is queued
 		return false, next, false
 	case !behind:
 		w.woken.Drop(claim)
@@ -151,8 +155,8 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 	}
 }
 
-// wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a
-// pool of these topics.
+// wokenBefore reports whether an older claim of a tenant was woken, has not asked a candidate since, and may ask a pool
+// of these topics.
 func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
 	w.lock()
 	defer w.mu.Unlock()
@@ -184,7 +188,7 @@ func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
 	return !knows
 }
 
-// waitsBefore reports whether an older claim of a workspace waits for any of the topics.
+// waitsBefore reports whether an older claim of a tenant waits for any of the topics.
 func (w *waiting) waitsBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
 	w.lock()
 	defer w.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block and no record:
-// the record of the pool says who holds it.
+// A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block, and no
+// IPAllocation: the entry of the pool in the ledger names the claim.
 //
-//	CREATE ──▶ held by a new ID ──▶ status in the response, with the ID ──▶ stored
+//	CREATE ──▶ the pool is held under a new ID ──▶ the answer shows the range and the ID ──▶ the claim is stored
 
 // rangeOf returns a pool as the block of the claim that holds it.
 func rangeOf(pool ledger.Pool) ledger.Block {
@@ -25,12 +25,12 @@ func rangeOf(pool ledger.Pool) ledger.Block {
 	}
 }
 
-// hold lets the claim hold a pool, if no other claim does that is still there.
+// hold lets the claim hold a pool, unless another claim that exists holds it.
 func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
 	held, err := pool, error(nil)
 	by := pool.Derived.Holder
 	switch {
-	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
+	case !d.dry: // also a pool made with this holder: a claim of its name may have taken it since, and gone with it
 		held, err = d.r.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
 	case pool.Closed():
 		err = &ledger.ReleasingError{Pool: pool.ID}
@@ -48,7 +48,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	return d.rangeOf(held), nil
 }
 
-// rangeOf returns a pool as the block of the claim, which holds it, or would hold it after a dry run.
+// rangeOf returns a pool as the block of the claim. In a dry run the claim does not hold it yet.
 func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	block := rangeOf(pool)
 	if d.dry && block.BoundAt.IsZero() {
@@ -57,7 +57,7 @@ func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	return block
 }
 
-// drop ends the hold of a range that began with this decision.
+// drop ends the hold of a range that began with this decision. A hold that has changed since then stays.
 func (d *decision) drop(ctx context.Context) error {
 	if d.held.ID == "" {
 		return nil
@@ -69,7 +69,8 @@ func (d *decision) drop(ctx context.Context) error {
 	return err
 }
 
-// contest returns why another claim keeps a pool, or errAgain if it does not hold that any more.
+// contest returns why another claim keeps a pool, or errAgain if the other claim does not hold it any more. This claim
+// takes over the hold of a former claim of the same name.
 func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Holder) error {
 	if d.dry {
 		return heldBy(pool, by, d.tenant())
@@ -101,11 +102,11 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	return heldBy(pool, by, d.tenant())
 }
 
-// errUnstored: no server knows the claim yet that holds a range.
+// errUnstored: no server knows yet the claim that holds a range.
 var errUnstored = errors.New("the claim that holds the range is not stored yet")
 
-// settles reports whether the claim that holds a pool is known to be there or gone. A CREATE a moment ago may have
-// been answered with the pool, and its claim be stored next: another CREATE waits for that.
+// settles reports whether the claim that holds a pool is known to exist, or to be gone. If a CREATE was answered with
+// the pool a moment ago, its claim may be about to be stored: another CREATE waits for that.
 func (d *decision) settles(ctx context.Context, id ledger.PoolID, by ledger.Holder) (settled bool, err error) {
 	err = inTime(ctx, d.tenant(), turnTime, errUnstored, func() error {
 		if settled, err = d.r.Releases.SettleWitnessed(ctx, by); settled || err != nil || !d.begun {
@@ -122,7 +123,7 @@ func (d *decision) settles(ctx context.Context, id ledger.PoolID, by ledger.Hold
 	return settled, err
 }
 
-// heldBy refuses a claim whose range another one holds. That of another workspace is not named.
+// heldBy returns the refusal of a claim whose range another claim holds. It names no claim of another tenant.
 func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcome.Refusal {
 	said := fmt.Sprintf("range %s is held by another claim, of another workspace: "+
 		"claim a Block inside it, or have that one deleted", pool.CIDR)
@@ -133,7 +134,7 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeHeld, Message: said}
 }
 
-// showsRange reports whether a claim shows the range that it holds, as it should.
+// showsRange reports whether the status of a claim shows the range that it holds, and needs no change.
 func showsRange(claim *ipamv1alpha1.IPClaim, held ledger.Pool) bool {
 	status := &claim.Status
 	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == claim.Generation &&

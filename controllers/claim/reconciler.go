@@ -24,21 +24,21 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
-// Ranges are the pools that the system makes for claims.
+// Ranges publishes and retires the pools that the system makes for claims.
 type Ranges interface {
-	// Publish makes the IPPool of a pool, unless it is there.
+	// Publish makes the IPPool of a pool, unless it exists.
 	Publish(ctx context.Context, pool ledger.Pool) error
-	// Announce has the IPPools of pools made soon. It does not block.
+	// Announce asks for the IPPools of pools, which are made a moment later. It does not block.
 	Announce(pools ...ledger.Pool)
-	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not
-	// being released any more: it is gone, or open again.
+	// Complete retires a pool that is being released, if the claim that held it is gone. open reports whether the pool is
+	// no longer being released: it is retired, or open again.
 	Complete(ctx context.Context, id ledger.PoolID) (open bool, err error)
-	// Replace retires a pool that nobody uses, and those below it, so that another one can be made. It fails with
-	// ledger.ErrPoolInUse or ledger.ErrChanged if one of them is used by now.
+	// Replace retires an unused pool, and the pools below it, so that another pool can be made in its place. It fails with
+	// ledger.ErrPoolInUse or ledger.ErrChanged if one of the pools has come into use.
 	Replace(ctx context.Context, pool ledger.Pool) error
 }
 
-// Releases settles what claims have left behind.
+// Releases settles the blocks and ranges that claims leave behind. See package release.
 type Releases interface {
 	Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation)
 	Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim)
@@ -57,10 +57,10 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 	waiting   waiting
 	announced announced
-	started   func() time.Time // when the first was reconciled: a replica may stand by for long
-	memory    memory           // of what the cache does not show
-	formers   formers          // claims that were bound, or went, a moment ago
-	taking    sync.Mutex       // held while it is found out whether a block is to be taken back
+	started   func() time.Time // when the first claim was reconciled: a standby may have waited long
+	memory    memory           // facts about claims that the cache does not show yet
+	formers   formers          // claims that were bound or deleted a moment ago
+	taking    sync.Mutex       // held by the one pass that proves a block to be forged
 	maker     record.Maker
 	limits    limits
 }
@@ -124,7 +124,7 @@ func (r *Reconciler) stored(req mcreconcile.Request, cl cluster.Cluster, claim *
 	return p
 }
 
-// run reconciles the claim, writes it, and notes how that ended.
+// run reconciles the claim, writes its status, and reports how the pass has ended.
 func (p *pass) run(ctx context.Context) error {
 	begun, read, before := time.Now(), p.claim.ResourceVersion, patch.Snapshot(p.claim)
 	err := p.reconcile(ctx)
@@ -140,13 +140,13 @@ func (p *pass) run(ctx context.Context) error {
 	p.report.tellSpan(ctx, err)
 	denied := apierrors.IsNotFound(err)
 	if denied {
-		// Deleted meanwhile, as the cache says or will say. While kcp moves the workspace to another schema it
-		// answers the same of a claim that is there, and a kcp that was restored from an older
-		// copy of one that it never knew; so the claim is looked at again.
+		// The claim was deleted meanwhile, as the cache shows or will show. But kcp gives the same answer for an existing
+		// claim while it moves the workspace to another schema; and a kcp that was restored from an older copy gives it for a
+		// claim that it never knew. So the claim is requeued.
 		p.r.memory.markGone(p.claim.UID)
 	}
-	// The block of a claim that goes meanwhile, or its range, may have been bound after that was looked into. This,
-	// too, is only a hint. What the pass has changed about the claim was shown to nobody.
+	// The block or range of a claim that is deleted during the pass may have been bound after the release looked for it.
+	// So the release gets another hint. It shows the claim as it was before the pass, whose changes nobody has seen.
 	gone := p.r.forgetDeleted(ctx, p.slot.client, p.claim)
 	if last := p.r.memory.deletion(p.waits.request, p.claim.UID); last != nil {
 		p.r.Releases.Deleted(p.holder(), last, nil)
@@ -156,9 +156,9 @@ func (p *pass) run(ctx context.Context) error {
 	return err
 }
 
-// forgetDeleted forgets a claim that was deleted during its pass: the pass may have noted something after the event of
-// the deletion, with which a claim is forgotten otherwise. A cache drops an object before it tells of that. So
-// a claim that it shows now is forgotten with its event. It reports whether it has forgotten the claim.
+// forgetDeleted forgets a claim that was deleted during its pass, and reports whether it did so. The event of a
+// deletion forgets the claim, too, but the pass may have noted something after that. A cache drops an object before it
+// delivers the event. So a claim that the cache still shows will be forgotten by its event.
 func (r *Reconciler) forgetDeleted(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) (gone bool) {
 	if r.memory.of(claim.UID) == (memo{}) {
 		return false
@@ -169,7 +169,7 @@ func (r *Reconciler) forgetDeleted(ctx context.Context, cache client.Reader, cla
 	return gone
 }
 
-// shown returns an error unless a cache shows a claim now: that it is not found, where it shows none of this UID.
+// shown returns nil if a cache shows the claim now. The error is NotFound if the cache shows no claim with this UID.
 func shown(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) error {
 	now := &ipamv1alpha1.IPClaim{}
 	err := cache.Get(ctx, client.ObjectKeyFromObject(claim), now)
@@ -179,7 +179,7 @@ func shown(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim
 	return err
 }
 
-// requeueFor tells the queue what to do after a pass that ended with err.
+// requeueFor tells the queue when to repeat a pass that ended with err.
 func requeueFor(err error) (reconcile.Result, error) {
 	var after time.Duration
 	barred, isBarred := errors.AsType[*record.BarredError](err)
@@ -201,9 +201,8 @@ func requeueFor(err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// abandon cancels the waits of a claim that the caches do not show: it is gone, or its workspace is not
-// engaged any more, and its deletion may not have been seen.
-// When the workspace is engaged again, all its claims are reconciled.
+// abandon cancels the waits of a claim that the caches do not show: it is gone, or its workspace is no longer engaged,
+// so that its deletion may not be seen. When a workspace is engaged again, all its claims are reconciled.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.remove(req)
 	if uid, waited := r.waiting.leave(req); waited {
@@ -211,7 +210,7 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 	}
 }
 
-// reconcile brings the claim's status to what it should be. The caller writes it.
+// reconcile sets the claim's status as it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
 	err := p.settle(ctx)
 	switch refusal, refused := errors.AsType[*outcome.Refusal](err); {

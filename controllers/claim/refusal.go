@@ -19,14 +19,14 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// miss is a candidate that had no room, and why.
+// miss is a candidate that refused a request, with its error.
 type miss struct {
 	resolve.Candidate
 	err error
 }
 
-// excluded returns the exclusion of the candidate that overlaps the requested address; ok is false if
-// it refused for another reason.
+// excluded returns the exclusion of the candidate that overlaps the requested address. ok is false if the candidate
+// refused for another reason.
 func (m miss) excluded() (excluded netip.Prefix, ok bool) {
 	refused, ok := errors.AsType[*ledger.ExcludedError](m.err)
 	if !ok {
@@ -35,13 +35,13 @@ func (m miss) excluded() (excluded netip.Prefix, ok bool) {
 	return refused.Excluded, true
 }
 
-// over reports whether it was for a quota that the candidate refused.
+// over reports whether the candidate refused because of a quota.
 func (m miss) over() bool {
 	_, over := errors.AsType[*ledger.QuotaError](m.err)
 	return over
 }
 
-// refusedRoom reports whether another pool may still have what this one refused.
+// refusedRoom reports whether err says that one pool cannot serve the request, so that another pool still may.
 func refusedRoom(err error) bool {
 	var exhausted *ledger.ExhaustedError
 	var excluded *ledger.ExcludedError
@@ -53,14 +53,13 @@ func refusedRoom(err error) bool {
 		errors.As(err, &over) && over.Class == ""
 }
 
-// overClass reports whether the workspace has reached its limit by the class, whatever
-// the pool.
+// overClass reports whether err says that the workspace has reached the limit of the class, which counts in every pool.
 func overClass(err error) bool {
 	over, ok := errors.AsType[*ledger.QuotaError](err)
 	return ok && over.Class != ""
 }
 
-// refusal says why no candidate served the claim, and how many there are that it did not ask.
+// refusal returns why no candidate served the claim, and says how many candidates were not asked.
 func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	refusal := missed(plan, tried)
 	if plan.Passed > 0 {
@@ -71,7 +70,7 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	return refusal
 }
 
-// missed says why the candidates that were tried did not serve the claim.
+// missed returns why the candidates that were tried did not serve the claim.
 func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	if len(tried) == 0 {
 		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
@@ -119,7 +118,7 @@ func taken(exact netip.Prefix, tried []miss) string {
 	return said
 }
 
-// reserved says for each pool why it withholds an address. all is false if one of them could give it.
+// reserved says for each pool why it withholds an address. all is false if a pool refused for another reason.
 func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
 	withheld := make([]string, len(tried))
 	for i, m := range tried {
@@ -134,8 +133,8 @@ func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
 		exact, strings.Join(slices.Compact(withheld), "; ")), true
 }
 
-// withholds says which part of a pool's spec withholds an address. The ledger has all parts
-// merged, as excluded.
+// withholds says which part of a pool's spec withholds an address. excluded is the exclusion of the ledger, which
+// merges the parts.
 func withholds(pool *ipamv1alpha1.IPPool, exact, excluded netip.Prefix) string {
 	for _, text := range pool.Spec.ExcludedCIDRs {
 		if cidr, err := netip.ParsePrefix(string(text)); err == nil && cidr.Overlaps(exact) {
@@ -152,7 +151,7 @@ func withholds(pool *ipamv1alpha1.IPPool, exact, excluded netip.Prefix) string {
 	return fmt.Sprintf("pool %q reserves %s", pool.Name, excluded)
 }
 
-// say lists why each pool refused, or the class, whose word is the last.
+// say lists why each pool refused. If the limit of the class refused, it says only that.
 func say(tried []miss) string {
 	said := make([]string, len(tried))
 	for i, m := range tried {
@@ -175,8 +174,8 @@ func say(tried []miss) string {
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// excluding says how much of a pool without room its exclusions withhold: the rest is held. It is empty if the pool
-// excludes nothing.
+// excluding says how many addresses of a pool without room its exclusions withhold: the others are in use. It is empty
+// if the pool excludes nothing.
 func excluding(pool *ipamv1alpha1.IPPool) string {
 	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -188,7 +187,7 @@ func excluding(pool *ipamv1alpha1.IPPool) string {
 			within.AddPrefix(cidr.Narrower(window, excluded))
 		}
 	}
-	set, _ := within.IPSet() // an error is of a range that is none
+	set, _ := within.IPSet() // only an invalid range would be an error
 	total := new(big.Int)
 	for _, part := range set.Prefixes() {
 		total.Add(total, cidr.Size(part))
@@ -202,7 +201,7 @@ func excluding(pool *ipamv1alpha1.IPPool) string {
 	return fmt.Sprintf("; spec.excludedCIDRs withholds %s of its %s addresses", total, cidr.Size(window))
 }
 
-// noPool returns the reason when every candidate turned out not to be there.
+// noPool returns the reason of a refusal if the ledger has no candidate as the catalog shows it.
 func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 	if plan.ClassName == "" {
 		return ipamv1alpha1.ReasonPoolNotFound
@@ -210,7 +209,7 @@ func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 	return ipamv1alpha1.ReasonNoOfferingPool
 }
 
-// retains refuses a claim whose name is that of a record without a claim.
+// retains returns the refusal of a claim whose name is that of a retained record.
 func retains(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
 	return &outcome.Refusal{
 		Reason: ipamv1alpha1.ReasonAllocationRetained,
@@ -219,7 +218,7 @@ func retains(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
 	}
 }
 
-// otherwise refuses a claim that is to reuse a retained block, and asks for something else.
+// otherwise returns the refusal of a claim that wants to reuse a retained block, but asks for something else.
 func otherwise(record *ipamv1alpha1.IPAllocation, why string) *outcome.Refusal {
 	return &outcome.Refusal{
 		Reason: ipamv1alpha1.ReasonAllocationRetained,
@@ -238,8 +237,8 @@ func keeps(record *ipamv1alpha1.IPAllocation) string {
 	return said
 }
 
-// refused sets the status of a claim that waits. A bound one keeps its block, and only
-// says that something else is being retried.
+// refused sets the status of a claim that waits. If the claim shows a block, it keeps the block, and only its
+// conditions say that something is retried.
 func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	status := &claim.Status
 	if status.AllocatedCIDR != "" {
@@ -259,7 +258,8 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
 }
 
-// requested returns the block that a claim asks for: by itself, else by the length that the plan gives.
+// requested returns the text of the address or length that a claim asks for, else of the length that the plan gives. It
+// is empty if neither is known.
 func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
 	length := plan.Length
 	if n := len(plan.Chain); n > 0 && spec.Target == ipamv1alpha1.TargetScopeRange {

@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// regain asks for the block or range that the claim shows, and the ledger does not have.
+// regain asks the ledger again for the block or range that the claim shows, and that the ledger does not have. If a
+// range is refused, the table decides on.
 func (p *pass) regain(ctx context.Context) (err error) {
 	if p.facts.target == aBlock {
 		p.block, err = p.regainBlock(ctx)
@@ -26,9 +27,9 @@ func (p *pass) regain(ctx context.Context) (err error) {
 	return err
 }
 
-// regainBlock asks for the block that the claim and its record show. Somebody has deleted its key, or the ledger was
-// made whole from records, and an older one has these addresses. Then the claim keeps its record, says so, and waits.
-// It gets the addresses when the other claim goes.
+// regainBlock asks for the block that the claim's record shows. Either its key was deleted from etcd, or the ledger was
+// restored from records, and an older record shows the same addresses. If another claim has the addresses, this claim
+// keeps its record, says so in its conditions, and waits: it gets the addresses when the other claim goes.
 func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	lost := p.lost()
 	request, err := p.again(ctx)
@@ -54,7 +55,7 @@ func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	return block, nil
 }
 
-// again returns the request of the claim for the block of its record.
+// again returns the request of the claim for the block that its record shows.
 func (p *pass) again(ctx context.Context) (ledger.Request, error) {
 	of := p.slot.Record
 	prefix, err := netip.ParsePrefix(of.Status.AllocatedCIDR)
@@ -78,7 +79,7 @@ func (p *pass) again(ctx context.Context) (ledger.Request, error) {
 	}, nil
 }
 
-// others names a claim that has addresses of a request; that of another tenant without its name.
+// others names the claim that has addresses of a request. It names no claim of another tenant.
 func (p *pass) others(ctx context.Context, r ledger.Request) string {
 	blocks, err := p.r.Ledger.Pools.Overlapping(ctx, r.Pool, r.Exact)
 	for _, b := range blocks {
@@ -89,8 +90,8 @@ func (p *pass) others(ctx context.Context, r ledger.Request) string {
 	return "a claim of another workspace"
 }
 
-// regainRange lets the claim hold the range that it shows, and that is held under its name by another ID, or was given
-// up. A refusal says why it cannot.
+// regainRange lets the claim hold the range that it shows again. The hold was given up, or another ID of the claim's
+// name has it. A refusal says why the claim cannot hold the range.
 func (p *pass) regainRange(ctx context.Context) (ledger.Block, error) {
 	other := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
 	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)

@@ -31,7 +31,7 @@ type report struct {
 	reason  ipamv1alpha1.Reason // why it was not
 }
 
-// unmet records a fault that keeps the claim from its block, unless that is over in a moment.
+// unmet records a fault that keeps the claim from its block, unless the fault is usually over in a moment.
 func (r *report) unmet(ctx context.Context, err error) error {
 	if errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && r.age() < settling {
 		return err
@@ -50,12 +50,12 @@ func (r *report) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(r.claim, refusal)
 }
 
-// untold reports whether the claim's first refusal was not told yet, though its status shows
-// one: the door has put it there.
+// untold reports whether the claim's first refusal was not told yet. The status may show that refusal already, if the
+// answer to CREATE has set it.
 func (r *report) untold() bool { return r.age() < telling && !unmet.knows(r.request) }
 
-// fail records a fault that is being retried, with an event when it is the first, and returns it for
-// the log. A shutdown is none.
+// fail records a fault that is being retried, with an event for the first one, and returns it for the log. It does not
+// record a shutdown, a conflict, or that a pool was not compared yet.
 func (r *report) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
 		return err
@@ -74,14 +74,13 @@ func (r *report) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// age returns how long the claim is there.
+// age returns how long ago the claim was created.
 func (r *report) age() time.Duration { return r.clock.Since(r.claim.CreationTimestamp.Time) }
 
 // component is the reporter of the controller's events.
 const component = "ipam-controller"
 
-// warn emits the event of a refusal. Success has none, unless something had failed: it
-// is in the status.
+// warn emits the event of a refusal. A success has no event, unless something had failed before: the status shows it.
 func (r *report) warn(refusal *outcome.Refusal) {
 	r.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
 }
@@ -91,7 +90,7 @@ func (r *report) tell(kind string, reason ipamv1alpha1.Reason, message string) {
 	r.cluster.GetEventRecorder(component).Eventf(r.claim, nil, kind, string(reason), "Allocate", "%s", message)
 }
 
-// correct notes that the claim has another block than it shows.
+// correct counts a claim that has another block than it shows, and tells of it by an event.
 func (r *report) correct(block ledger.Block) {
 	if shown := r.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
 		corrections.Inc()
@@ -100,14 +99,14 @@ func (r *report) correct(block ledger.Block) {
 	}
 }
 
-// measure shows in the metrics how the pass has ended. One that found nothing to
-// do is not timed, and one that will look again has not ended.
+// measure shows in the metrics how the pass has ended. It does not time a pass that found nothing to do, or whose error
+// is not recorded.
 func (r *report) measure(begun time.Time, err error) {
 	switch {
 	case r.reason != "":
 		since := r.claim.CreationTimestamp.Time
 		if r.claim.Status.AllocatedCIDR != "" {
-			since = begun // it has had its block for long
+			since = begun // the claim had its block before
 		}
 		unmet.note(r.request, r.reason, since)
 	case err == nil:
@@ -118,7 +117,7 @@ func (r *report) measure(begun time.Time, err error) {
 	}
 }
 
-// result returns how the pass has ended; empty if that says nothing.
+// result returns the value of the label result for the pass; empty if the pass is not timed.
 func (r *report) result(err error) string {
 	switch {
 	case r.reason == ipamv1alpha1.ReasonError:

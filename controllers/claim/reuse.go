@@ -13,17 +13,18 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// A record without a claim keeps a block from a former claim of the name. With the policy Reuse a
-// claim that asks for the same gets that very block:
+// A retained record keeps the block of a former claim of the name. A claim with the policy Reuse that asks for the same
+// gets that very block:
 //
 //	retained by the former claim ──▶ one transaction: bound to this claim ──▶ the old record is
 //	deleted ──▶ a new one is created
 //
-// The ledger comes first, so that neither the deletion of the old record nor the end of its lease
-// frees the block. Whatever step is missing, the next pass goes on from there: it finds the block by
-// the claim's UID, and the old record by the claim's name.
+// The ledger comes first, so that neither the deletion of the old record nor the end of its lease frees the block. If a
+// pass ends between two steps, the next pass goes on: it finds the block by the claim's UID, and the old record by the
+// claim's name.
 
-// former returns the block that a retained record keeps, if the claim is to have it. A refusal says why it does not.
+// former returns the block that a retained record keeps, if the claim gets it. Otherwise it returns a refusal that says
+// why not.
 func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation) (ledger.Block, error) {
 	plan, err := d.planReuse(ctx, record)
 	if err != nil {
@@ -47,7 +48,8 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 	return block, nil
 }
 
-// planReuse resolves a claim that is to reuse the block of a retained record.
+// planReuse resolves a claim whose name a retained record has. It returns a refusal if the policy of the claim is not
+// Reuse, or if the claim would be refused without the record, too.
 func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocation) (resolve.Plan, error) {
 	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
 	refusal, refused := errors.AsType[*outcome.Refusal](err)
@@ -65,7 +67,7 @@ func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocat
 	return plan, err
 }
 
-// retainedPolicy is what the claim makes of a retained record: its own word, else that of its class.
+// retainedPolicy returns the claim's policy for a retained record: its own, else that of its class.
 func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPolicy, error) {
 	if d.claim.Spec.RetainedPolicy != "" || d.class == "" {
 		return d.claim.Spec.RetainedPolicy, nil
@@ -78,7 +80,7 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 	return class.Spec.RetainedPolicy, nil
 }
 
-// differs says what a claim asks for that a block is not; empty if that is nothing.
+// differs says how a block differs from the request of a plan. It is empty if the block fits.
 func differs(plan resolve.Plan, block ledger.Block) string {
 	candidates := plan.Candidates
 	if n := len(plan.Chain); n > 0 {
@@ -109,7 +111,7 @@ func classOf(name string) string {
 	return fmt.Sprintf("class %q", name)
 }
 
-// promises gives claims the blocks that they were promised.
+// promises returns the Keeper that gives claims the blocks that they were promised.
 func (r *Reconciler) promises() promise.Keeper {
 	return promise.Keeper{Ledger: r.Ledger, Reclaims: r.Catalog.Reclaims}
 }

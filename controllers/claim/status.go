@@ -15,7 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// poolOf names the pool of a block as a workspace sees it. That of an address space is the pool that has it.
+// poolOf returns the reference to the pool of a block, as a workspace writes it. For a block of an address space it is
+// the pool of that space.
 func (r *Reconciler) poolOf(block ledger.Block, from ledger.ClusterName) (ipamv1alpha1.PoolRef, error) {
 	id := block.Pool
 	if of, is := ledger.AddressSpaceOf(id); is {
@@ -28,7 +29,8 @@ func (r *Reconciler) poolOf(block ledger.Block, from ledger.ClusterName) (ipamv1
 	return r.refer(pool, from)
 }
 
-// refer names a pool by name alone when it is the workspace's own, else with its owner's path.
+// refer returns the reference to a pool: its name alone in the pool's own workspace, else with the owner's path. It
+// fails while that path is not known.
 func (r *Reconciler) refer(pool ledger.Pool, from ledger.ClusterName) (ipamv1alpha1.PoolRef, error) {
 	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
 	if pool.Cluster == from {
@@ -42,8 +44,7 @@ func (r *Reconciler) refer(pool ledger.Pool, from ledger.ClusterName) (ipamv1alp
 	return ref, nil
 }
 
-// bound reports whether the claim has its block and its record as it should
-// be, so that there is nothing to do.
+// bound reports whether claim and record show the same block, and need no change.
 func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool {
 	status := &claim.Status
 	return status.Phase == ipamv1alpha1.ClaimBound &&
@@ -56,8 +57,7 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
 
-// succeeded sets the status of a claim that has its block, recorded under that name. Empty: it has no record, as it is
-// a range.
+// succeeded sets the status of a claim that has its block. recorded is the name of its record; a range has none.
 func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
@@ -69,7 +69,7 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
-	// no plan says so that was refused
+	// a plan that was refused has no length
 	status.Requested = cmp.Or(status.Requested, fmt.Sprintf("/%d", block.Prefix.Bits()))
 	status.BoundAllocationRef = nil
 	if recorded != "" {
@@ -79,8 +79,8 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 }
 
-// number returns the number of a block, by its class; nil if that gives none. Of a class that is gone it is the one
-// that was shown.
+// number returns the number of a block by its class, or nil if the class gives no numbers. If the class is gone, it
+// returns the number that was shown.
 func (r *Reconciler) number(ctx context.Context, block ledger.Block, shown *int64) *int64 {
 	class, ok := r.Catalog.View(ctx).Class(block.Class)
 	switch {
@@ -92,8 +92,8 @@ func (r *Reconciler) number(ctx context.Context, block ledger.Block, shown *int6
 	return new(class.Spec.Number.Of(block.Prefix.Addr()))
 }
 
-// records reports whether a record, if there is one, is that of a claim: it names the claim's UID, or the allocation ID
-// that the claim shows.
+// records reports whether a record is that of a claim: it names the claim's UID, or the allocation ID that the claim
+// shows. It is false for a nil record.
 func records(record *ipamv1alpha1.IPAllocation, claim *ipamv1alpha1.IPClaim) bool {
 	if record == nil || record.Spec.ClaimRef == nil {
 		return false

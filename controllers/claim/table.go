@@ -1,16 +1,17 @@
 package claim
 
-// This table decides what a pass does, from facts alone. [pass.settle] does so, and asks the table again, until an
-// action ends the pass. A fact that costs a read is unread at first: the rule that needs it asks for the read.
+// This table decides what a pass does, from facts alone. [pass.settle] carries the action out, and asks the table
+// again, until an action ends the pass. A fact that costs a read is unread at first: the rule that needs it asks for
+// the read.
 
-// being says how the claim is there.
+// being says in which state the claim is.
 type being int
 
 const (
 	created being = iota // it is being created
-	twin                 // so it is, and the cache shows a claim of its name
+	twin                 // it is being created, and the cache shows a claim of its name
 	stored
-	denied  // it is stored as the cache shows it, and a server has denied that
+	denied  // the cache shows it as stored, and a server did not know it
 	leaving // its workspace gives up the export
 	deleted // it is being deleted
 )
@@ -29,10 +30,10 @@ type showing int
 const (
 	blank   showing = iota
 	filled          // a block, or a range
-	settled         // its own one, and all is published
+	settled         // its own block or range, and all is published
 )
 
-// found says whose the thing is that was found in a place.
+// found says which claim has the thing that a pass looked for.
 type found int
 
 const (
@@ -41,8 +42,8 @@ const (
 	own      // the claim's
 	others   // another claim's, of the same name
 	retained // of a former claim of the name, which retains a block
-	ours     // the same, and this claim is to have it
-	spent    // the same, and this claim has it by now
+	ours     // retained by a former claim for this claim
+	spent    // the record of a former claim, whose block this claim has now
 	forged   // nobody's, and the claim was never given it, for certain
 	doubtful // nobody's, but the claim may have been given it
 )
@@ -54,10 +55,10 @@ type facts struct {
 	showing showing
 	record  found // in the place of its IPAllocation: none, own, others, retained, spent
 	held    found // in the ledger, under its ID: none, own, retained
-	// the prefix that it shows, in the ledger by another ID of its name: none, others; then forged or doubtful
+	// the prefix that it shows, under another ID of its name in the ledger: none, others; none becomes forged or doubtful
 	shown  found
-	server found // on a server: own, as the cache shows the claim; none, as it does not
-	left   found // the block of a former claim of its name: none; others, if that may hold it still; ours or retained
+	server found // on a server: own if it shows the claim as the cache does, else none
+	left   found // the block of a former claim of its name: none; others, which may still hold it; ours or retained
 }
 
 // verb is the next action of a pass.
@@ -70,14 +71,14 @@ const (
 	prove                  // find out whether the claim was never given the prefix that it shows
 	askServer              // read facts.server
 	findLeft               // read facts.left
-	confirm                // ask whether the claim is there that a server has denied
-	regain                 // ask the ledger for that prefix again
+	confirm                // ask whether a claim exists that a server did not know
+	regain                 // ask the ledger again for the prefix that the claim shows
 	inherit                // take over the block that another ID of its name holds
 	reuse                  // take over the block that a former claim retains
 	drop                   // delete the record of a former claim whose block this claim has
 	settle                 // settle the block of a former claim
-	refuse                 // leave the retained block of a former claim where it is, if it is still there
-	giveUp                 // the same, and free the block that this claim has besides
+	refuse                 // refuse the claim while a former claim retains a block
+	giveUp                 // the same, and free the block that this claim has
 	bind                   // take a block, or hold a range, by class and pools
 
 	leave    // do nothing: it ends the pass, as do all that follow
@@ -88,21 +89,21 @@ const (
 	publish  // write the record and the status
 )
 
-// rule applies to facts that are in each of its sets.
+// rule applies to facts if each of its sets has the value of the fact.
 type rule struct {
 	being, target, showing, record, held, shown, server, left set
 
 	then verb
 }
 
-// table is rules that are read from the top: the first one that applies decides.
+// table is a list of rules. The first rule that applies decides.
 type table []rule
 
 // rules decide every pass over a claim, and every answer to a CREATE. [TestDecide_MatchesTheDrawing] draws all ways
 // through them.
 var rules = table{
 	// Is there anything to do?
-	{being: of(twin), then: later}, // should the cache be stale, it must not show the block of the former claim
+	{being: of(twin), then: later}, // if the cache is stale, the answer must not show the former block
 	{being: of(leaving), then: leave},
 	{being: of(deleted), showing: of(blank), then: leave},
 	{record: of(unread), then: findRecord},
@@ -165,7 +166,7 @@ func (t table) decide(f facts) verb {
 	return keep
 }
 
-// set is a set of values of a fact; empty: all of them.
+// set is a set of values of a fact. Zero stands for all values.
 type set uint
 
 func of[T ~int](values ...T) (s set) {

@@ -10,7 +10,7 @@ import (
 // topic is something whose change may end a claim's wait.
 type topic struct {
 	kind    topicKind
-	cluster ledger.ClusterName // of pools
+	cluster ledger.ClusterName // empty: of all workspaces, or of one that is not known
 	name    string
 }
 
@@ -28,7 +28,7 @@ const (
 	levelTopic                    // the pools of a workspace that are made for this class
 )
 
-// ofPools reports whether the topic names pools of a workspace that is known.
+// ofPools reports whether the topic is about pools of a known workspace.
 func (t topic) ofPools() bool {
 	switch t.kind {
 	case poolTopic, backingTopic, labelTopic, levelTopic:
@@ -38,7 +38,7 @@ func (t topic) ofPools() bool {
 	}
 }
 
-// topicsOf lists what may change the answer to a claim.
+// topicsOf lists the topics whose change may change the answer to a claim.
 func topicsOf(
 	claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, find func(string) (directory.Workspace, bool),
 ) []topic {
@@ -65,7 +65,7 @@ func topicsOf(
 	}
 }
 
-// topicsOfDefault lists what may change the answer to a claim that gets the default class.
+// topicsOfDefault lists these topics for a claim that gets the default class.
 func topicsOfDefault(class string, from, platform directory.Workspace) []topic {
 	return append(classTopics(class, from, platform),
 		topic{kind: defaultTopic}, topic{kind: classTopic, name: class}, topic{kind: nameTopic, cluster: from.Cluster})
@@ -79,7 +79,7 @@ func classTopics(class string, from, platform directory.Workspace) []topic {
 	return topics
 }
 
-// topicsAbove lists what may change the answer to a claim by a class with parents.
+// topicsAbove lists further topics of a claim by a class with parents: those of the classes above.
 func topicsAbove(view *catalog.View, class string, from, platform directory.Workspace) (topics []topic) {
 	of, ok := view.Class(class)
 	for ok && of.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
@@ -98,7 +98,7 @@ func recordTopicOf(cluster ledger.ClusterName, namespace, name string) topic {
 	return topic{recordTopic, cluster, namespace + "/" + name}
 }
 
-// topicsOfPool lists the topics that a change of a pool touches.
+// topicsOfPool lists the topics that a change of pools touches. Several pools are one pool before and after the change.
 func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []topic {
 	topics := []topic{{kind: labelTopic, cluster: cluster}}
 	for _, pool := range pools {
@@ -113,7 +113,7 @@ func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []t
 	return topics
 }
 
-// topicsOfWorkspace lists the topics that a workspace's name touches.
+// topicsOfWorkspace lists the topics that a change of a workspace's path touches.
 func topicsOfWorkspace(w directory.Workspace) []topic {
 	return []topic{{kind: pathTopic, name: w.Path}, {kind: nameTopic, cluster: w.Cluster}}
 }

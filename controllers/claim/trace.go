@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 )
 
-// traced is the reconciler with a span, "reconcile", around each reconcile, which what is logged meanwhile names;
-// itself without a tracer.
+// traced returns the reconciler with a span, "reconcile", around each reconcile. Log lines of a reconcile name its
+// trace. Without a tracer it returns the reconciler alone.
 func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	if r.Tracer == nil {
 		return r
@@ -33,7 +33,7 @@ func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 		span.SetAttributes(
 			attribute.String("ipam.cluster", string(r.Directory.Ledger(req.ClusterName))),
 			attribute.String("ipam.claim", req.NamespacedName.String()),
-			// also in the log of controller-runtime
+			// controller-runtime logs this ID, too
 			attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))),
 		)
 		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("trace_id", span.SpanContext().TraceID().String()))
@@ -69,8 +69,8 @@ func (r *Reconciler) span(ctx context.Context, req door.Request) (_ context.Cont
 	}
 }
 
-// step starts a span for a part of a look that is traced; end takes its error. Where
-// nothing is traced it does nothing.
+// step starts a span for a part of a traced pass; end takes the error of the part. It does nothing if the pass is not
+// traced.
 func step(ctx context.Context, name string) (_ context.Context, end func(error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

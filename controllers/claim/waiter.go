@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-// waiter is a stored claim among those that wait: here for topics, in the ledger for room. It implements waits.
+// waiter implements waits for a stored claim, which waits for topics here, and for room in the ledger.
 type waiter struct {
 	request mcreconcile.Request
 	claim   *ipamv1alpha1.IPClaim
@@ -21,10 +21,10 @@ type waiter struct {
 	ledger  views.Waits
 	queue   inbox.Queue
 	started func() time.Time
-	most    int // at how many pools the claims of its workspace may wait
+	most    int // at how many pools the claims of its workspace may wait; 0: at any number
 }
 
-// waiter returns a claim as one of those that wait.
+// waiter returns the waiter of a stored claim.
 func (r *Reconciler) waiter(req mcreconcile.Request, claim *ipamv1alpha1.IPClaim) waiter {
 	return waiter{
 		request: req, claim: claim, holder: promise.IDOf(r.Directory.Ledger(req.ClusterName), claim), waiting: &r.waiting,
@@ -60,7 +60,8 @@ func (w waiter) at(requests []ledger.Request) bool {
 	return true
 }
 
-// unchecked implements waits. Soon after the start the pool controller is about to compare.
+// unchecked implements waits. Soon after the start it returns errUnchecked, because the pool controller is about to
+// compare the pool. The claim then waits in the ledger.
 func (w waiter) unchecked(r ledger.Request) error {
 	if time.Since(w.started()) >= checking {
 		return nil
@@ -81,5 +82,5 @@ func (w waiter) leave() {
 	w.withdraw()
 }
 
-// withdraw ends its waits for room.
+// withdraw ends the claim's waits for room.
 func (w waiter) withdraw() { w.ledger.Withdraw(w.holder) }

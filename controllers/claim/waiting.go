@@ -16,28 +16,28 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// waiting knows which claims wait for what. A claim enters before it reads
-// the catalog, so that no change is missed between the read and the wait. The zero
-// value is ready; safe for concurrent use.
+// waiting keeps the claims that wait for topics, and the claims that were woken. A claim enters before its pass reads
+// the catalog, so that no change is missed between the read and the wait. The zero value is ready; safe for concurrent
+// use.
 type waiting struct {
 	known  *directory.Directory // nil: every workspace is a tenant
 	mu     sync.Mutex
 	claims *wait.List[mcreconcile.Request, topic, place]
-	woken  *wait.List[mcreconcile.Request, due, stage] // those that were woken, and have not asked a candidate since
+	woken  *wait.List[mcreconcile.Request, due, stage] // claims that were woken, and have not asked a candidate since
 	places map[string]places                           // by tenant; none is zero
 }
 
 // waitingClaim is a claim that waits.
 type waitingClaim = wait.Waiter[mcreconcile.Request, topic, place]
 
-// place is where one claim waits for room.
+// place says at how many pools one claim waits for room.
 type place struct {
 	uid  types.UID
-	at   int  // how many pools
-	over bool // none, as its workspace has too many places
+	at   int  // the number of pools
+	over bool // it waits at no pool, because its workspace has too many places
 }
 
-// lock locks the lists, which it makes if there are none.
+// lock locks mu, and makes the lists if there are none.
 func (w *waiting) lock() {
 	w.mu.Lock()
 	if w.claims == nil {
@@ -47,7 +47,7 @@ func (w *waiting) lock() {
 	}
 }
 
-// whose says whose a claim is.
+// whose returns the tenant of a claim.
 func (w *waiting) whose(claim mcreconcile.Request) string {
 	if w.known == nil {
 		return string(claim.ClusterName)
@@ -55,7 +55,7 @@ func (w *waiting) whose(claim mcreconcile.Request) string {
 	return string(w.known.Ledger(claim.ClusterName).Tenant(claim.Namespace))
 }
 
-// enter has a claim wait for these topics and no others.
+// enter lets a claim wait for these topics, and no others. It ends the wait of a former claim of the name.
 func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, topics []topic) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -72,15 +72,15 @@ func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, top
 	w.claims.Put(claim, w.whose(claim), as.CreationTimestamp.Time, at, topics...)
 }
 
-// leave ends the claim's wait, and says whose it was. ok is false if it did not wait.
+// leave ends the wait of a claim, and returns the UID under which the claim waited. ok is false if it did not wait.
 func (w *waiting) leave(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
 	return w.drop(claim)
 }
 
-// replaced ends the wait of another claim of this name, and says whose it was. ok is false if there is
-// none.
+// replaced ends the wait of a former claim of this name, and returns its UID. by is the UID of the present claim. ok is
+// false if no former claim waited.
 func (w *waiting) replaced(claim mcreconcile.Request, by types.UID) (uid types.UID, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *waiting) drop(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	return left.Value.uid, true
 }
 
-// of lists the claims of a workspace that wait: each waits for the name of that.
+// of lists the waiting claims of a workspace: each waits for the name of its workspace.
 func (w *waiting) of(cluster ledger.ClusterName) []mcreconcile.Request {
 	return w.on(topic{kind: nameTopic, cluster: cluster})
 }
@@ -115,25 +115,27 @@ func (w *waiting) on(topics ...topic) (found []mcreconcile.Request) {
 	return found
 }
 
-// A claim waits at each pool that could serve it, and each such place takes memory of the leader. A workspace has a
-// bounded number of them. Claims beyond it wait at no pool, and look again: a workspace with many of them has a few
-// looks a second.
+// A claim waits at each pool that could serve it, and each such place takes memory of the leader. So a workspace has a
+// bounded number of places. A claim that gets no place is requeued from time to time: all such claims of a workspace
+// together a few times a second.
 
 const (
-	// askAgain is after how long a claim looks again, at least, that more pools could serve than it waits at.
+	// askAgain is the delay of the requeue of a claim that more pools could serve than it waits at. With many claims
+	// without a place the delay is longer: see untilTurn.
 	askAgain = time.Minute
-	// apart is the time between two looks of claims of one workspace that wait at no pool.
+	// apart is the time between two passes over claims of one workspace that have no place.
 	apart = time.Second / 4
 )
 
 // places are the places of one workspace.
 type places struct {
 	taken int
-	over  int // claims that got none, as there are too many
+	over  int // claims that got no place
 }
 
-// occupy notes at how many pools a claim waits that was entered. Its workspace may have most places, of 0 any number.
-// If those are too many, the claim has none, and over is how many claims of the workspace have none so; else it is 0.
+// occupy notes at how many pools a claim waits that has entered, and gives it as many places. Its workspace may have
+// most places; 0: any number. If the workspace would have more, the claim gets no place, and occupy returns how many
+// claims of the workspace have none. Otherwise it returns 0.
 func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -157,7 +159,7 @@ func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	return w.places[c.Tenant].over
 }
 
-// count adds the places of a claim to those of its workspace, or takes them from there. The caller holds mu.
+// count adds the places of a claim to those of its workspace, or with times -1 subtracts them. The caller holds mu.
 func (w *waiting) count(c *waitingClaim, times int) {
 	of := w.places[c.Tenant]
 	of.taken += times * c.Value.at
@@ -169,10 +171,12 @@ func (w *waiting) count(c *waitingClaim, times int) {
 	}
 }
 
-// untilTurn is after how long a claim looks again that has no place, as do so many of its workspace.
+// untilTurn returns the delay of the requeue of a claim without a place. over is how many claims of its workspace have
+// none.
 func untilTurn(over int) time.Duration { return max(askAgain, time.Duration(over)*apart) }
 
-// crowded says that a claim waits at no pool, and why it would.
+// crowded returns the message of a claim that waits at no pool because its workspace has too many places. why is the
+// message that it would have otherwise.
 func crowded(most int, why string) string {
 	return fmt.Sprintf(
 		"the claims of this workspace wait at %d pools, each pool counted for each claim, which is as many as they may: "+
