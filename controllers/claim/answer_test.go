@@ -23,8 +23,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The answer is the final status, and the block is in the ledger.
-func TestAnswer(t *testing.T) {
+// The answer to a CREATE is the final status of the claim, and its block is in the ledger. A later CREATE of the name
+// gets another block.
+func TestAnswer_IsTheFinalStatus(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(gen.Default()))
 	claim := gen.Claim("c")
@@ -61,8 +62,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A dry run is answered alike, and takes nothing.
-func TestAnswer_DryRun(t *testing.T) {
+// A dry run gets the same answer as the CREATE, and takes nothing.
+func TestAnswer_DryRunTakesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
@@ -80,9 +81,9 @@ func TestAnswer_DryRun(t *testing.T) {
 	}
 }
 
-// A claim that gets nothing is told why, and fails if it says so, or else its class. It waits
-// for nothing before its reconcile.
-func TestAnswer_Refused(t *testing.T) {
+// A claim that gets no block is told why. Its CREATE fails if its unmetPolicy, or else that of its class, is Refuse.
+// The CREATE waits for nothing.
+func TestAnswer_RefusesByTheUnmetPolicy(t *testing.T) {
 	t.Parallel()
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
 	for _, tt := range []struct {
@@ -124,8 +125,8 @@ func TestAnswer_Refused(t *testing.T) {
 	}
 }
 
-// What is there by the claim's name decides first, and nothing is taken.
-func TestAnswer_WhereTheNameWasUsed(t *testing.T) {
+// A CREATE gets and takes no block while the cache shows a claim or a record of its name.
+func TestAnswer_GivesNoBlockWhereTheNameWasUsed(t *testing.T) {
 	t.Parallel()
 	there := gen.Claim("c")
 	there.Status.Phase, there.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, "10.0.0.0/28"
@@ -134,10 +135,10 @@ func TestAnswer_WhereTheNameWasUsed(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		object client.Object
-		reason ipamv1alpha1.Reason // none: nobody can tell
+		reason ipamv1alpha1.Reason // none: Answer returns an error
 		refuse bool                // the claim says so; else the API server says that the name is taken
 	}{
-		// It may be gone already, and its block about to be freed.
+		// The claim may be gone already, and its block about to be freed.
 		{"a claim", there, ipamv1alpha1.ReasonError, false},
 		{"a retained record", kept, ipamv1alpha1.ReasonAllocationRetained, true},
 		{"the record of a claim that is gone", gen.Allocation("c", "p", "10.0.0.0/28"), "", false},
@@ -162,8 +163,8 @@ func TestAnswer_WhereTheNameWasUsed(t *testing.T) {
 	}
 }
 
-// Where nobody can decide, nobody answers.
-func TestAnswer_NobodyCanTell(t *testing.T) {
+// A CREATE in a workspace that is not engaged, or that gives up the export, gets an error and takes nothing.
+func TestAnswer_FailsInAWorkspaceThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	ask := func(cluster ledger.ClusterName) error {
@@ -182,8 +183,8 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 	s.wantBlocks()
 }
 
-// A path that another workspace shows, too, costs what lists admit by that path, and nothing else: the workspace's own pools and classes for
-// all serve it.
+// No list admits a workspace by a path that another workspace shows, too. All else still serves it: its own pools, and
+// classes for all.
 func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
 	t.Parallel()
 	own, admits := readyPool("own", "10.1.0.0/24"), readyPool("admits", "10.2.0.0/24", gen.Consumers{"root:tenant"})
@@ -211,7 +212,7 @@ func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
 	}
 }
 
-// A CREATE waits no longer than its limit, though kcp would wait for longer.
+// Answer ends within its limit, though its caller would wait longer.
 func TestAnswer_EndsInTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Frozen: true}, offered())
@@ -228,8 +229,8 @@ func TestAnswer_EndsInTime(t *testing.T) {
 	}
 }
 
-// A replica that does not lead compares the ledger with what is published before it believes
-// it. One that has lost something is not believed.
+// A ledger that was not compared yet gives no block: Answer fails until the pool was compared with the published
+// records. A pool that has lost changes is frozen, and gives none.
 func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Frozen: true}, offered())
@@ -252,8 +253,8 @@ func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	}
 }
 
-// A claim of a class that says Refuse is not to be stored when the ledger does not answer, and one of any other class is.
-func TestAnswer_WithoutTheLedger(t *testing.T) {
+// If the ledger does not answer, a claim is not to be stored if its class says Refuse, and is to be stored otherwise.
+func TestAnswer_ObeysTheUnmetPolicyWithoutTheLedger(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[ipamv1alpha1.UnmetPolicy]bool{ipamv1alpha1.UnmetRefuse: true, ipamv1alpha1.UnmetWait: false} {
 		s := newScene(t, allocator.Options{}, offered(gen.Unmet(policy)))
@@ -265,7 +266,7 @@ func TestAnswer_WithoutTheLedger(t *testing.T) {
 	}
 }
 
-// A refusal names the pool that is full, if it is the only one.
+// A refusal names the pool that is full, if it is the only candidate.
 func TestAnswer_NamesTheFullPool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse)))

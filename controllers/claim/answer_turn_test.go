@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// engaging are workspaces that are engaged after the first question for one.
+// engaging shows no workspace as engaged at the first call, and all of them afterwards.
 type engaging struct {
 	catalog.Clusters
 	asked bool
@@ -37,8 +37,8 @@ func (e *engaging) GetCluster(ctx context.Context, name multicluster.ClusterName
 	return e.Clusters.GetCluster(ctx, name)
 }
 
-// A second CREATE of a name waits for the first one, and is answered when the claim of that was seen, or when it has
-// failed. Each gets a block of its own.
+// A second CREATE of a name gets no answer until the claim of the first CREATE was seen, or that CREATE has failed, or
+// a minute is over. Then it gets a block of its own.
 func TestAnswer_WaitsForTheFirstCreate(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*scene, ledger.Holder){
@@ -74,8 +74,8 @@ func (w *watched) Now() time.Time {
 	return w.PassiveClock.Now()
 }
 
-// While a second CREATE of a name waits for its turn, the claim of the first one comes: there is one of this name now. The second CREATE
-// is shown no block.
+// While a second CREATE of a name waits for its turn, the claim of the first one is stored. The second CREATE then sees
+// that claim, and gets no block.
 func TestAnswer_LooksAgainAfterItsTurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -101,7 +101,7 @@ func TestAnswer_LooksAgainAfterItsTurn(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound " + id(first))
 }
 
-// A CREATE that nobody waits for any more is not answered, and its block is hinted at, as it may have been bound.
+// If the caller of a CREATE has gone, Answer fails, and hints at the holder of the block that the CREATE has bound.
 func TestAnswer_HintsAtTheBlockOfACreateThatFails(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -116,7 +116,7 @@ func TestAnswer_HintsAtTheBlockOfACreateThatFails(t *testing.T) {
 	}
 }
 
-// deserted are blocks whose caller goes as one is bound.
+// deserted cancels the context of the caller of each Bind, after the block is bound.
 type deserted struct {
 	views.Blocks
 	cancel func()
@@ -128,8 +128,9 @@ func (d deserted) Bind(ctx context.Context, r ledger.Request) (ledger.Block, err
 	return b, err
 }
 
-// A workspace gets no more answers once many of its claims are not there. Another one does.
-func TestAnswer_LimitsThoseWhoseClaimsAreNotThere(t *testing.T) {
+// A workspace gets no further answer after MaxUnseen answered CREATEs whose claims were not seen. Another workspace
+// still gets answers.
+func TestAnswer_LimitsCreatesWhoseClaimsWereNotSeen(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	for i := range promise.MaxUnseen {
@@ -144,7 +145,8 @@ func TestAnswer_LimitsThoseWhoseClaimsAreNotThere(t *testing.T) {
 	}
 }
 
-// A workspace that has bound the API a moment ago is waited for. One that nobody knows gets no answer.
+// A CREATE waits for its workspace, which has bound the API a moment ago. In a workspace that stays unknown it gets
+// errNewcomer.
 func TestAnswer_WaitsForANewWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The reconcile finds what was answered: it writes the record and nothing else.
+// The reconcile of an answered claim writes its record, and neither the claim nor the ledger. It asks no server.
 func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -44,7 +44,8 @@ func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
-// The answer to the write of a record may get lost. The CREATE is forgotten once the cache shows the record.
+// A CREATE is forgotten once the cache shows the record of its claim, also if the write of that record was not
+// answered.
 func TestReconcile_ForgetsTheCreateOfARecordedClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -60,9 +61,9 @@ func TestReconcile_ForgetsTheCreateOfARecordedClaim(t *testing.T) {
 	}
 }
 
-// A fault of the ledger does not make a claim that has just been answered look unready, nor does a single one later. One
-// that lasts does.
-func TestReconcile_LeavesAnAnsweredClaimWithoutTheLedger(t *testing.T) {
+// While the ledger is away, a claim that was just answered stays Ready, and an older one stays so at the first fault.
+// Faults that last set Ready to False; the claim still shows its block.
+func TestReconcile_ShowsOnlyALastingFaultOnAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
@@ -92,8 +93,8 @@ func TestReconcile_LeavesAnAnsweredClaimWithoutTheLedger(t *testing.T) {
 	}
 }
 
-// Another leader does not know which CREATEs were answered. It writes the record of a claim only if a server shows the
-// claim with the block.
+// A new leader does not know which CREATEs the former leader answered. It writes the record of a claim only if a server
+// shows the claim with the block.
 func TestReconcile_AsksForAClaimThatAnotherLeaderAnswered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -118,10 +119,10 @@ func TestReconcile_AsksForAClaimThatAnotherLeaderAnswered(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
 }
 
-// A kcp that was restored from an older copy has neither the claim nor its record. The cache may
-// learn of the record first. It is not written again: that would pass for proof that this kcp knew
-// the claim, and its block would be freed.
-func TestReconcile_WritesNoRecordThatNoServerAsksFor(t *testing.T) {
+// A kcp that was restored from an older copy has neither the claim nor its record, and the cache may learn of the
+// missing record first. The record is not written again before a server shows the claim: it would pass for proof that
+// this kcp knew the claim, and the block would be freed.
+func TestReconcile_WritesNoRecordWhileNoServerShowsTheClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
@@ -146,9 +147,10 @@ func TestReconcile_WritesNoRecordThatNoServerAsksFor(t *testing.T) {
 	}
 }
 
-// A claim that the server does not know when it is written may have been deleted, or be newer than a
-// server that was restored from an older copy. Only what was seen of the claim tells them apart.
-func TestReconcile_WaitsForAClaimThatTheServerDenies(t *testing.T) {
+// A claim that the server does not know when it is written may have been deleted, or be newer than a server that was
+// restored from an older copy. It is reported as missed, as it was last seen, only after the cache had time to show its
+// deletion.
+func TestReconcile_ReportsADeniedClaimAsMissedAfterTheCacheLag(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
@@ -166,8 +168,8 @@ func TestReconcile_WaitsForAClaimThatTheServerDenies(t *testing.T) {
 	}
 }
 
-// A claim may be stored without its allocation ID, as where a server knows no such field. It keeps its block, which passes
-// to its UID: by the word of a server alone.
+// A server that does not know the field stores a claim without its allocation ID. The claim keeps its block, which
+// passes to its UID, but only once a server shows the claim.
 func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -187,7 +189,8 @@ func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 }
 
-// A claim that shows a copy of the status of the former one of its name is that, for the ledger: its block is never free.
+// A claim is stored with a copy of the status of the former claim of its name. It has the block of the copied
+// allocation ID: the block is never free in between.
 func TestReconcile_KeepsTheBlockOfACopiedID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -207,8 +210,8 @@ func TestReconcile_KeepsTheBlockOfACopiedID(t *testing.T) {
 	}
 }
 
-// A claim that was stored without its answer is bound by its reconcile. If it asks for the very address that its CREATE
-// was answered with, it waits until that is free, and says so.
+// The reconcile binds a claim that was stored without the answer to its CREATE. If the claim asks for the address of
+// that answer, it waits until the address is free, and says when that is.
 func TestReconcile_BindsAfterALateAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -233,7 +236,7 @@ func TestReconcile_BindsAfterALateAnswer(t *testing.T) {
 	}
 }
 
-// The block of a CREATE that was answered is kept by the word of its claim, else of its class.
+// Block and record of an answered claim have the reclaim policy of the claim, or else that of its class.
 func TestReconcile_KeepsThePolicyOfAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	const keep, free = ipamv1alpha1.ReclaimRetain, ipamv1alpha1.ReclaimDelete
@@ -257,7 +260,8 @@ func TestReconcile_KeepsThePolicyOfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
-// The first refusal is told by an event and counted, also if the claim came with it.
+// An event tells the first refusal of a claim, also if the answer to CREATE has set it. The claim is not written for
+// that.
 func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -275,7 +279,7 @@ func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	}
 }
 
-// A retained record may come to light after the claim was told its block. The claim keeps that.
+// If a retained record of its name comes to light, an answered claim keeps its block, and is not Ready.
 func TestReconcile_KeepsAnAnsweredBlockBesideARetainedRecord(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -293,7 +297,8 @@ func TestReconcile_KeepsAnAnsweredBlockBesideARetainedRecord(t *testing.T) {
 	}
 }
 
-// The ledger learns the reclaim policy of a claim also while its pool cannot be named, as the workspace has gone that owns it.
+// The ledger learns the reclaim policy of a claim even while its pool cannot be named, because the pool's workspace has
+// gone.
 func TestReconcile_KeepsThePolicyOfAClaimWhosePoolHasNoPath(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -24,7 +24,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// quotaed counts the records that are tried in the tenant's workspace, and refuses them while quota is not nil.
+// quotaed is a scene in which a quota may forbid records. It counts the tries to create a record in the tenant's
+// workspace, and refuses them while quota is not nil.
 type quotaed struct {
 	*scene
 	quota error
@@ -33,7 +34,7 @@ type quotaed struct {
 	due   map[string]time.Time // when each claim is to be reconciled
 }
 
-// truthful are releases that read the claims of the tenant's workspace.
+// truthful plays releases that read claims in the tenant's workspace.
 type truthful struct {
 	*alive
 	workspace *workspace
@@ -66,7 +67,7 @@ func newQuotaed(t *testing.T, claims int) *quotaed {
 	return q
 }
 
-// forbidden returns the answer of a server to a record that it does not allow.
+// forbidden returns the error of a server that forbids a record.
 func forbidden(why string, causes ...metav1.StatusCause) error {
 	err := apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New(why))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, causes...)
@@ -81,7 +82,7 @@ func (q *quotaed) records() int {
 	return len(list.Items)
 }
 
-// run reconciles each claim whenever its queue would, for so long.
+// run reconciles each claim when its queue would, for this time.
 func (q *quotaed) run(d time.Duration) {
 	q.Helper()
 	for end := q.now.Now().Add(d); ; {
@@ -108,9 +109,10 @@ func (q *quotaed) run(d time.Duration) {
 	}
 }
 
-// Where a quota of the tenant forbids all records, one claim of the namespace tries again, every five minutes in the end.
-// The claims keep their blocks, and say why they are not ready. When the quota goes, all are recorded.
-func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
+// While a quota forbids all records of a namespace, only one claim tries again, in the end every five minutes. The
+// claims keep their blocks, and say why they are not Ready. Soon after the quota has gone, each claim has its record,
+// by one try.
+func TestReconcile_SeldomTriesForbiddenRecords(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 10)
 	q.run(time.Hour)
@@ -131,8 +133,8 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 	}
 }
 
-// A claim whose record alone is forbidden keeps none of the others from being recorded.
-func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
+// If the record of one claim alone is forbidden, the other claims get their records.
+func TestReconcile_WritesOtherRecordsThanAForbiddenOne(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 4)
 	q.only = "c0"
@@ -142,8 +144,8 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 	}
 }
 
-// In a namespace that is being deleted nothing is tried again, and no other claim waits.
-func TestReconcile_ANamespaceInDeletionIsLeftAlone(t *testing.T) {
+// In a namespace that is being deleted, each claim tries to write its record just once.
+func TestReconcile_TriesOnceInATerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 2)
 	q.quota = forbidden("being terminated", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})

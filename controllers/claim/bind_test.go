@@ -24,14 +24,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// deciding decides about a claim of the tenant.
+// deciding returns the decision about a stored claim of the tenant.
 func deciding(ledger views.Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 	r := &Reconciler{Options: Options{Ledger: ledger, Directory: directory.New(directory.Workspace{Cluster: "platform"})}}
 	return &r.stored(requestIn("tenant", claim.Name), &testbed.Workspace{}, claim).decision
 }
 
-// A claim waits where it may be served, and nowhere else: of a pool that it may use no
-// longer, room would be held for it again and again.
+// A claim waits at the pools that may serve it now, and at no others. At a pool that it may no longer use, room would
+// be held for it again and again.
 func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	t.Parallel()
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
@@ -58,8 +58,8 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	}
 }
 
-// A transaction whose answer was lost has bound the claim, and no pool offers its class any more. The claim keeps the
-// block, as it would if it had been told in time.
+// A transaction whose answer was lost has bound a claim, and then no pool serves its class any more. The claim keeps
+// the block. A claim without a block stays Pending.
 func TestBind_FindsWhatALostAnswerHasGiven(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, []client.Object{
@@ -75,7 +75,7 @@ func TestBind_FindsWhatALostAnswerHasGiven(t *testing.T) {
 	}
 }
 
-// A claim for an address that a pool excludes does not wait for room there, since none can serve it.
+// A claim for an address that a pool excludes does not wait for room in this pool, because no room there can serve it.
 func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	t.Parallel()
 	pool, exact := gen.Pool("a"), netip.MustParsePrefix("10.0.0.4/32")
@@ -94,8 +94,8 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	}
 }
 
-// A claim is told of every pool that it was not served by: of those that have no room for
-// it, and of those that do not hand out its length.
+// A refusal names every pool that did not serve the claim: pools without room for it, and pools that do not give out
+// its length.
 func TestRefusal_NamesEveryPool(t *testing.T) {
 	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &ledger.ExhaustedError{Length: 24, Largest: 26}}
 	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, ledger.ErrInUse}

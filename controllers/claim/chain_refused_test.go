@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// keep stores a claim of the tenant that waits, as the API server does, without an answer.
+// keep stores a claim of the tenant with the unmetPolicy Wait, and without an answer to its CREATE.
 func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	n.Helper()
 	claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
@@ -29,8 +29,9 @@ func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	must.Do(n, n.tenant.Client.Create(n.Context(), bare(claim)))
 }
 
-// A claim that would wait for the pool of a level is in no list of the ledger, and is woken when a pool of a class of its chain goes that
-// could serve it: one of its own workspace, or of the platform. The networks of another workspace wake it never.
+// A claim whose network cannot be made, because the root is full, is in no waiting list of the ledger. A change of a
+// pool that was made for a class of its chain wakes it, if the pool is in its own workspace or in the platform's, and
+// not if it is in another workspace. Once the root has room, the claim is bound.
 func TestChain_WaitsForALevel(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -56,7 +57,7 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	}
 }
 
-// A claim that finds its pool full waits there, as in any pool.
+// A claim that finds the last pool of its chain full waits for room in this pool.
 func TestChain_WaitsInItsPool(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -73,7 +74,8 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 	}
 }
 
-// The limit of a class counts the pools that it has made for a workspace.
+// The limit of a class for one workspace counts the pools that the class has there: a claim that needs one more pool is
+// refused.
 func TestChain_LimitsItsPools(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -89,8 +91,8 @@ func TestChain_LimitsItsPools(t *testing.T) {
 	}
 }
 
-// A pool's limit for a workspace bounds no pools that all workspaces share: the platform has them, for everybody.
-func TestChain_SharedPoolsHaveNoLimit(t *testing.T) {
+// The limit of a root pool for one workspace does not bound pools that all workspaces share: the platform has them.
+func TestChain_LimitsNoSharedPools(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
 	root := &ipamv1alpha1.IPPool{}
@@ -105,9 +107,9 @@ func TestChain_SharedPoolsHaveNoLimit(t *testing.T) {
 	}
 }
 
-// A class that was deleted and made again uses the pools of the former one of its name, unless it makes other ones. One that was edited
-// uses them.
-func TestChain_AFormerClassOfTheName(t *testing.T) {
+// A class that was deleted and made again uses the pools of the former class of its name. If it would make them
+// otherwise, claims that need them are refused. A class that was edited uses its pools.
+func TestChain_RefusesUnfitPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	again := func(c *ipamv1alpha1.IPClass) { c.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour)) }
 	longer := func(c *ipamv1alpha1.IPClass) { c.Spec.DefaultPrefixLength++ }
@@ -139,7 +141,7 @@ func TestChain_AFormerClassOfTheName(t *testing.T) {
 	}
 }
 
-// An address outside of the pool of the scope is refused as one in no pool.
+// An address outside of the pool for the claim's scope is refused as AddressOutOfRange.
 func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -154,7 +156,7 @@ func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
 	}
 }
 
-// A pool that goes between two steps is made again.
+// A claim whose pool is retired between two steps makes the pool again.
 func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -173,8 +175,9 @@ func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	}
 }
 
-// A block that a former claim of the name has retained in its network is given to a claim that reuses it, and to no claim in another network.
-func TestChain_ReusesWhatWasRetained(t *testing.T) {
+// A claim reuses the block that a former claim of its name has retained in the same network. In another network it does
+// not get the block.
+func TestChain_ReusesARetainedBlockInItsNetwork(t *testing.T) {
 	t.Parallel()
 	for network, given := range map[string]bool{"net": true, "other": false} {
 		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -202,8 +205,9 @@ func TestChain_ReusesWhatWasRetained(t *testing.T) {
 	}
 }
 
-// A CREATE that fails as its pool cannot be published leaves its pools, and nothing else: the next one is answered at once.
-func TestChain_LeavesNothingInsideWhenItFails(t *testing.T) {
+// A CREATE that fails because its IPPool cannot be published leaves the pools that it made, and no block in them. The
+// next CREATE of the name is answered at once.
+func TestChain_LeavesNoBlockWhenItFails(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.fails = errors.New("kcp is away")
@@ -221,9 +225,9 @@ func TestChain_LeavesNothingInsideWhenItFails(t *testing.T) {
 	}
 }
 
-// A workspace that has as many pools as it may has no more of them made for all workspaces, and no address spaces. Its former pools serve
-// its claims still, and those of others are made.
-func TestChain_ManyPoolsOfOneWorkspace(t *testing.T) {
+// A workspace that has MaxPools pools gets no further pool that all workspaces share, and no further address space. Its
+// pools still serve its claims, and other workspaces still get pools.
+func TestChain_LimitsThePoolsOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	const overlay = "overlay"
 	flat := gen.Class(overlay, gen.DefaultLength(32), gen.UniqueWithin("network"))
@@ -249,7 +253,7 @@ func TestChain_ManyPoolsOfOneWorkspace(t *testing.T) {
 	}
 }
 
-// A root class may have more pools than a claim asks. The first pool of a chain is made in the one that has room, wherever it comes.
+// Of more root pools than a claim asks, only the last one has room. The first pool of the chain is made there.
 func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 	t.Parallel()
 	var more []client.Object
@@ -269,8 +273,8 @@ func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 	}
 }
 
-// A class that has become unfit by another one is fit again when that goes: it is beside the class, or on the same pool. The
-// claims that wait are woken.
+// A claim is refused because another class does not fit its class: one with the same parent, or one on the same pool.
+// When the other class is deleted, the claim is woken, and bound.
 func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 	t.Parallel()
 	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"), gen.Below(subnet))

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// again makes a class of another length under its former name.
+// again replaces a class by a later one of the same name, with another length.
 func (n *networks) again(class string, length int32) {
 	n.Helper()
 	made := &ipamv1alpha1.IPClass{}
@@ -26,8 +26,8 @@ func (n *networks) again(class string, length int32) {
 	must.Do(n, n.platform.Client.Update(n.Context(), made))
 }
 
-// Pools that a former class of the name has made, and that nobody uses, are replaced by the next claim, and with them those below. A
-// dry run says so and leaves them.
+// A claim replaces unused pools that a former class of the name has made, with the pools below them. A dry run says
+// that the claim would be bound, and leaves the pools.
 func TestChain_ReplacesIdlePoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -51,7 +51,8 @@ func TestChain_ReplacesIdlePoolsOfAFormerClass(t *testing.T) {
 	}
 }
 
-// A pool of a former class stays while addresses cool in it: with the pool, the ledger would forget until when.
+// A claim does not replace a pool of a former class in which addresses cool: without the pool, the ledger would forget
+// their cooldown.
 func TestChain_LeavesCoolingPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{Cooldown: func(ledger.Block) (time.Duration, error) { return time.Hour, nil }})

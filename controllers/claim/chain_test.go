@@ -21,8 +21,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The first claim in a network and location makes their pools on the way, and their IPPools exist when it is answered. Its block is
-// confirmed and recorded as any other that is unique in its pool.
+// The first claim in a network and location makes the pools of both. When it is answered, the IPPool of the location
+// exists, and that of the network is announced. The record of its block is like any other of a block that is unique in
+// its pool.
 func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -59,8 +60,8 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	}
 }
 
-// A leader whose ledger was compared with nothing yet makes the pools of a network, once it has compared the root.
-func TestChain_FromALedgerThatNobodyHasCompared(t *testing.T) {
+// A leader whose ledger was not compared yet makes the pools of a network after it has compared the root pool.
+func TestChain_IsMadeOnceTheLedgerIsCompared(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.New(t).Client()
 	n := newNetworksIn(t, etcd, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -76,8 +77,8 @@ func TestChain_FromALedgerThatNobodyHasCompared(t *testing.T) {
 	}
 }
 
-// A claim in a known network costs one transaction, as one without a network does.
-func TestChain_CostsNothingOnceItIsThere(t *testing.T) {
+// A claim in a network and location that have pools costs one transaction, as without a network, and publishes nothing.
+func TestChain_CostsOneTransactionOnceItIsMade(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	revision := func(name string) int64 {
@@ -92,7 +93,7 @@ func TestChain_CostsNothingOnceItIsThere(t *testing.T) {
 	}
 }
 
-// Of many CREATEs at once in a new network and location, all get a block of one pool.
+// Many concurrent CREATEs in a new network and location all get blocks of one pool.
 func TestChain_ServesManyAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -119,8 +120,9 @@ func TestChain_ServesManyAtOnce(t *testing.T) {
 	}
 }
 
-// A range and an endpoint that are created at the same moment: the range is adopted, whichever comes first.
-func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
+// Three concurrent CREATEs for the range of a network, the range of a location in it, and an endpoint there get CIDRs
+// that lie in one another, whichever CREATE makes the pools.
+func TestChain_NestsRangesAndAnEndpointMadeAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	for i := range 40 {
@@ -143,8 +145,9 @@ func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
 	}
 }
 
-// Networks of one name in two workspaces are two where each workspace has its own pools, and one where all share them.
-func TestChain_Tenancy(t *testing.T) {
+// A network of one name in two workspaces has a pool in each where workspaces have their own pools, and one pool where
+// all workspaces share them.
+func TestChain_SharesPoolsByTenancy(t *testing.T) {
 	t.Parallel()
 	for tenancy, pools := range map[string]int{ipamv1alpha1.RoleProject: 2, ipamv1alpha1.RoleAllProjects: 1} {
 		t.Run(tenancy, func(t *testing.T) {
@@ -165,9 +168,10 @@ func TestChain_Tenancy(t *testing.T) {
 	}
 }
 
-// The names of two pools may be made to agree in their eight digits. The second one gets its whole digest into its name: else its
-// IPPool could not be made. So does a pool of the platform for its own claims, which has the name that a tenant has chosen for one.
-func TestChain_AnotherPoolHasTheName(t *testing.T) {
+// Two scopes can be chosen so that their pools have the same name, with the same eight digits of their digests. The
+// second pool is named by its whole digest, because its IPPool could not be made otherwise. The same holds for a pool
+// of the platform's own claims whose name a tenant has taken.
+func TestChain_NamesAPoolByItsDigestIfTheNameIsTaken(t *testing.T) {
 	t.Parallel()
 	for tenancy, whose := range map[string]struct{ workspace, claims ledger.ClusterName }{
 		ipamv1alpha1.RoleAllProjects: {claims: "tenant"}, ipamv1alpha1.RoleProject: {workspace: "platform", claims: "platform"},
@@ -194,8 +198,8 @@ func TestChain_AnotherPoolHasTheName(t *testing.T) {
 	}
 }
 
-// A refusal names the root if that is full. A level is named by its class alone.
-func TestChain_Full(t *testing.T) {
+// A refusal names the root pool if that is full. For a full pool of the chain it names the class alone.
+func TestChain_NamesTheFullRoot(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	n.create(scoped("c", endpoint, "net", "ams"))
@@ -225,8 +229,8 @@ func (n *networks) made(class string) ledger.Pool {
 	return ledger.Pool{}
 }
 
-// A dry run is answered as the CREATE then is, and makes nothing.
-func TestChain_DryRun(t *testing.T) {
+// A dry run gets the same answer as the CREATE after it, and makes nothing.
+func TestChain_DryRunMakesNothing(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	for _, claim := range []*ipamv1alpha1.IPClaim{
@@ -252,7 +256,7 @@ func TestChain_DryRun(t *testing.T) {
 	}
 }
 
-// A dry run for an address that the pool would not have, or not give, which is made for the claim, is refused as the CREATE is.
+// A dry run for an address that the pool to be made would not contain, or would exclude, is refused as the CREATE is.
 func TestChain_DryRunIsRefusedAsTheCreateIs(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]ipamv1alpha1.Reason{

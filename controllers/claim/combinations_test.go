@@ -18,11 +18,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// combination is a chain of classes with one value of each field that decides where a claim gets its block.
+// combination is a chain of classes, with one value of each field that decides where a claim gets its block.
 type combination struct {
 	levels  int    // classes with poolPer above the class of the claims
 	tenancy string // of their pools
-	unique  string // uniqueWithin of the class of the claims, by words
+	unique  string // uniqueWithin of the class of the claims: roles with spaces between them
 	own     bool   // the root pool is the tenant's
 	hidden  bool   // the classes above are for nobody, and that of the claims for listed workspaces
 	exact   bool   // each claim says its length
@@ -36,7 +36,8 @@ func (c combination) String() string {
 	return fmt.Sprintf("%d levels for %s, unique within %q, from the %s, hidden %t, exact %t", c.levels, c.tenancy, c.unique, owner, c.hidden, c.exact)
 }
 
-// combinations returns all of them. hidden and exact have one value, as nothing depends on both.
+// combinations returns all combinations. hidden and exact always have the same value, because nothing depends on the
+// two together.
 func combinations() (all []combination) {
 	for levels := range 3 {
 		for _, tenancy := range []string{ipamv1alpha1.RoleProject, ipamv1alpha1.RoleAllProjects} {
@@ -53,13 +54,13 @@ func combinations() (all []combination) {
 	return all
 }
 
-// The scopes of the claims: the last has that of the first.
+// The network, location and vrf of each claim. The last claim has the scope of the first.
 var scopes = [][3]string{{"red", "ams", "x"}, {"red", "ams", "y"}, {"red", "fra", "x"}, {"blue", "ams", "x"}, {"red", "ams", "x"}}
 
-// roles returns the roles of a pool at a level of the chain, from the top.
+// roles returns the roles that a pool has at a level of the chain. Level 0 is the root, which has none.
 func (c combination) roles(level int) []string { return []string{"network", "location"}[:level] }
 
-// class returns the class of the claims, and those above it.
+// classes returns the class of the claims, after the classes above it.
 func (c combination) classes() (objects []client.Object) {
 	sees := gen.Visible(ipamv1alpha1.VisibilityPlatform)
 	if c.hidden {
@@ -79,7 +80,7 @@ func (c combination) classes() (objects []client.Object) {
 	return append(objects, leaf)
 }
 
-// scene returns one in which the combination is offered.
+// scene returns networks in which the classes and the root pool of the combination are offered.
 func (c combination) scene(t *testing.T) *networks {
 	t.Helper()
 	classes := c.classes()
@@ -101,7 +102,7 @@ func (c combination) serves(workspace string) bool {
 	return true
 }
 
-// key names the pool, and the address space there, that a claim gets its block of.
+// key names the pool from which a claim gets its block, and the address space in this pool.
 func (c combination) key(workspace string, scope [3]string) (pool, space string) {
 	value := map[string]string{"network": scope[0], "location": scope[1], "vrf": scope[2]}
 	if c.levels > 0 && c.tenancy == ipamv1alpha1.RoleProject {
@@ -119,9 +120,9 @@ func (c combination) key(workspace string, scope [3]string) (pool, space string)
 	return pool, space
 }
 
-// Each combination of the fields of classes gives out the addresses that they promise, in two workspaces: the blocks of one space one after
-// the other, and the same again in another one.
-func TestCombinations(t *testing.T) {
+// In each combination the claims of two workspaces get the blocks that the fields of the classes promise: one after the
+// other within an address space, and the same again in another address space.
+func TestCombinations_GiveThePromisedBlocks(t *testing.T) {
 	t.Parallel()
 	for _, c := range combinations() {
 		t.Run(c.String(), func(t *testing.T) {
@@ -172,7 +173,8 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// settled fails the test unless the reconcile keeps the answered block, and records the scope in which that is unique.
+// settled fails the test unless the reconcile keeps the answered block, and the record shows the roles within which the
+// block is unique.
 func (c combination) settled(n *networks, claim *ipamv1alpha1.IPClaim, cidr string) {
 	n.Helper()
 	if now := n.reconcile(claim.Name); now.Status.Phase != ipamv1alpha1.ClaimBound || now.Status.AllocatedCIDR != cidr {
@@ -185,8 +187,9 @@ func (c combination) settled(n *networks, claim *ipamv1alpha1.IPClaim, cidr stri
 	}
 }
 
-// A claim holds the pool that its class has for its scope, in each combination. Claims by the class below get their blocks in it.
-func TestCombinations_Range(t *testing.T) {
+// In each combination with pools for scopes, a claim holds the pool of its scope, and a claim by the class below gets
+// its block in that pool.
+func TestCombinations_HoldRanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range combinations() {
 		if c.levels == 0 || c.hidden || c.exact {

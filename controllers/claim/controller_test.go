@@ -22,10 +22,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// What was passed over while a workspace was giving up the export is reconciled when it is served again. Of one that is not engaged
-// nothing is known yet. A tenant may change its binding again and again, and make it ready each time. All workspaces share the handler
-// that tells of that: it lists no claims.
-func TestArrived(t *testing.T) {
+// Arrived queues one request for all claims of a workspace that is served again, however often a tenant makes its
+// binding ready. It lists no claims, because all workspaces share its caller; the pass of that request lists them. For
+// a workspace that is not engaged it queues nothing.
+func TestArrived_QueuesOneRequestForAllClaims(t *testing.T) {
 	t.Parallel()
 	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}, clusters: testbed.Clusters{}}
@@ -63,7 +63,7 @@ func TestArrived(t *testing.T) {
 	}
 }
 
-// told are releases that note their hints.
+// told notes the hints that the releases get.
 type told struct {
 	Releases
 	hints []string
@@ -78,9 +78,9 @@ func (r *told) note(hint string, h ledger.Holder) {
 	r.hints = append(r.hints, hint+" "+h.Name+" "+string(h.Claim))
 }
 
-// A deletion that was seen says more than an object that a list left out: that may be missing because kcp was
-// restored from a backup.
-func TestOnClaim_DeletedOrMissed(t *testing.T) {
+// An object that was seen deleted gives another hint than an object that a list left out: the second may be missing
+// because kcp was restored from a backup.
+func TestOnClaim_TellsDeletedFromMissed(t *testing.T) {
 	t.Parallel()
 	claim, retained, held := gen.Claim("c"), &ipamv1alpha1.IPAllocation{}, &ipamv1alpha1.IPAllocation{}
 	retained.Namespace, retained.Name = "default", "alloc-1"
@@ -115,9 +115,9 @@ func TestOnClaim_DeletedOrMissed(t *testing.T) {
 	}
 }
 
-// A record that comes while its claim is not there is a hint, however new it is: whoever
-// wrote it may have seen the claim in a cache that lagged behind.
-func TestOnRecord_WithoutItsClaim(t *testing.T) {
+// A record that comes while the cache does not show its claim is a hint, however new it is: its writer may have read
+// the claim from a stale cache.
+func TestOnRecord_SuspectsARecordWithoutItsClaim(t *testing.T) {
 	t.Parallel()
 	claim, namesake := gen.Claim("c"), gen.Claim("c", gen.UID("uid-of-another"))
 	held := gen.Allocation("c", "p", "10.0.0.0/28")

@@ -20,7 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// goes binds a /28 of the class internal to a claim of the UID "former", which is then seen to go. The cache shows no record of it.
+// goes binds a /28 of the class internal to a claim with the UID "former", and lets the deletion of that claim be seen.
+// The cache shows no record of it.
 func (s *scene) goes(options ...gen.ClaimOption) ledger.Block {
 	s.Helper()
 	former := gen.Claim("c", append([]gen.ClaimOption{gen.UID("former"), gen.OfClass("internal")}, options...)...)
@@ -34,8 +35,9 @@ func (s *scene) goes(options ...gen.ClaimOption) ledger.Block {
 	return block
 }
 
-// A claim that is made again at once is not served past what the former one of its name has left: neither by CREATE nor by the
-// reconcile. The former one's release decides: the block is free, or retained, and then its record is about to be seen.
+// A claim that is made again at once gets no block, by its CREATE or its reconcile, before the block of the former
+// claim is settled. If the block is freed, the claim gets it. If it is retained, the claim reuses it once the cache
+// shows the record.
 func TestFormer_IsSettledFirst(t *testing.T) {
 	t.Parallel()
 	for name, published := range map[string]bool{"published": true, "not published": false} {
@@ -79,8 +81,8 @@ func TestFormer_IsSettledFirst(t *testing.T) {
 	}
 }
 
-// A claim is made again before the cache shows the IPAllocation of the former one, and before the former one's deletion is handled. It is
-// not answered past the block of the former one.
+// A claim is made again before the cache shows the record of the former claim, and before the deletion of the former
+// claim is handled. Its CREATE gets no answer, and no second block.
 func TestFormer_IsKnownOnceItIsBound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -95,8 +97,8 @@ func TestFormer_IsKnownOnceItIsBound(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound " + id(first))
 }
 
-// A claim whose former one has freed its block, or does so by its policy, waits for nobody.
-func TestFormer_IsPassedOver(t *testing.T) {
+// A claim does not wait for the former claim of its name if that has freed its block, or will do so by its policy.
+func TestFormer_DelaysNoClaimIfItFreesItsBlock(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]ipamv1alpha1.ReclaimPolicy{"Delete": ipamv1alpha1.ReclaimDelete, "by its class": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +118,7 @@ func TestFormer_IsPassedOver(t *testing.T) {
 	}
 }
 
-// Former claims are forgotten when the cache has had its time.
+// A former claim is forgotten after cacheLag.
 func TestFormers_AreForgotten(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Now())

@@ -7,9 +7,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// A controller may be killed after any of its writes while it makes a network. The next one gives each claim what it was answered with,
-// or asks for again, and nothing is left of it when the claims are gone: also if the client does not come back.
-func TestChain_KilledWhileANetworkIsMade(t *testing.T) {
+// A controller may be killed after any of its writes while it makes a network. The next controller gives each claim the
+// CIDR that its CREATE was answered with, or that its next CREATE asks for. When the claims are gone, nothing is left,
+// also if the client does not come back.
+func TestChain_SurvivesAKillWhileANetworkIsMade(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct{ outside, stores, leaves bool }{
 		"interface first": {}, "network first": {outside: true}, "stored without an answer": {stores: true}, "nobody comes back": {leaves: true},
@@ -38,8 +39,9 @@ func TestChain_KilledWhileANetworkIsMade(t *testing.T) {
 	}
 }
 
-// A controller may be killed after any of its writes while a network is released. The next one goes on, and nothing is left.
-func TestChain_KilledWhileANetworkIsReleased(t *testing.T) {
+// A controller may be killed after any of its writes while a network is released. The next controller goes on, and
+// nothing is left.
+func TestChain_SurvivesAKillWhileANetworkIsReleased(t *testing.T) {
 	t.Parallel()
 	for writes, dead := 1, true; dead; writes++ {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {

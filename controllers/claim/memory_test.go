@@ -19,8 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The cache is not believed that shows the same as before our write: nothing, or the record of a former claim, which was deleted.
-func TestMemory_RecordJustMade(t *testing.T) {
+// After a record was created, a cache that shows the same as before is not trusted for cacheLag: it shows no record, or
+// that of a former claim, which was deleted. A cache that shows another record is trusted.
+func TestMemory_DistrustsTheCacheAfterACreate(t *testing.T) {
 	for _, before := range []string{"", "1"} {
 		m, clock := newMemory()
 		if m.hides("uid", shownSlot(before)) {
@@ -45,8 +46,9 @@ func TestMemory_RecordJustMade(t *testing.T) {
 	}
 }
 
-// A record that is in the way and never shows is an error in the end.
-func TestMemory_RecordInTheWay(t *testing.T) {
+// If a record cannot be created because its name is taken, the cache has cacheLag to show the other record. Then it is
+// trusted.
+func TestMemory_DistrustsTheCacheWhileANameIsTaken(t *testing.T) {
 	m, clock := newMemory()
 	m.made("uid", shownSlot(""))
 	clock.SetTime(clock.Now().Add(time.Hour)) // the server was away
@@ -62,9 +64,9 @@ func TestMemory_RecordInTheWay(t *testing.T) {
 	}
 }
 
-// A server that was restored to the version before our last write shows that for ever. The claim is requeued, and the
-// cache is believed when it has had its time.
-func TestMemory_AVersionThatComesBack(t *testing.T) {
+// A server that was restored to the version before our last write shows that version for ever. The claim is requeued,
+// and after cacheLag the cache is trusted.
+func TestMemory_TrustsARestoredVersionAfterTheCacheLag(t *testing.T) {
 	m, clock := newMemory()
 	m.wrote("uid", "7")
 	if !m.outdated("uid", "7") {
@@ -84,7 +86,7 @@ func newMemory() (*memory, *testclock.FakePassiveClock) {
 	return &memory{clock: clock}, clock
 }
 
-// shownSlot is one whose record has that version; without one there is no record.
+// shownSlot returns a slot with a record of this resourceVersion; empty: without a record.
 func shownSlot(version string) record.Slot {
 	if version == "" {
 		return record.Slot{Name: "alloc-1"}
@@ -94,9 +96,9 @@ func shownSlot(version string) record.Slot {
 	return record.Slot{Name: "alloc-1", Record: r}
 }
 
-// The record of another claim name was in the way: the claim's own is to have another
-// name, and the cache shows all there is to know of it.
-func TestMemory_AnotherName(t *testing.T) {
+// If the record of another claim name was in the way, the claim's own record gets another name. Under that name the
+// cache is trusted.
+func TestMemory_TrustsTheCacheUnderAnotherName(t *testing.T) {
 	m, _ := newMemory()
 	m.met("uid", shownSlot(""))
 	if m.hides("uid", record.Slot{Name: "alloc-2"}) {
@@ -104,7 +106,7 @@ func TestMemory_AnotherName(t *testing.T) {
 	}
 }
 
-// withdrawals is a ledger that counts who waits no more.
+// withdrawals counts how often a claim leaves the waiting lists of a ledger.
 type withdrawals struct {
 	views.Waits
 	count int
@@ -112,7 +114,7 @@ type withdrawals struct {
 
 func (w *withdrawals) Withdraw(ledger.ClaimID) { w.count++ }
 
-// servers say whether a claim is gone.
+// servers plays releases that say whether a claim is gone.
 type servers struct {
 	Releases
 	gone   bool
@@ -128,8 +130,8 @@ func (s *servers) Gone(context.Context, ledger.Holder) (bool, error) {
 	return s.gone, s.err
 }
 
-// A claim that was denied is asked for before it is bound again, and one that is gone
-// waits for nothing any more.
+// confirmAlive asks the servers about a claim that was denied. A claim that is gone stops waiting, and is reported as
+// missed if it was denied cacheLag ago. A claim that exists is no longer denied.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("no answer")
@@ -167,7 +169,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// interrupted is a ledger in which something happens once, right after a Bind.
+// interrupted is a ledger that calls by once, right after a Bind.
 type interrupted struct {
 	views.Blocks
 	by func()
@@ -182,9 +184,9 @@ func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block,
 	return b, err
 }
 
-// A claim goes during its pass, which ends after the event of that. What the pass notes of the claim is forgotten, too, no record is
-// stored of it, and its block, which was bound too late, is hinted at: by the deletion, if that was seen. Of a claim that the cache
-// still shows all is kept.
+// A claim is deleted during its pass, which ends after the event of the deletion. Its memory is forgotten, it gets no
+// record, and the releases get a hint about the block that was bound too late: as deleted if the deletion was seen,
+// else as missed. If the cache still shows the claim, its memory and record stay.
 func TestReconcile_ForgetsAClaimThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -37,7 +37,7 @@ func requestIn(cluster multicluster.ClusterName, name string) mcreconcile.Reques
 	return inbox.Request(cluster, client.ObjectKey{Namespace: "default", Name: name})
 }
 
-func TestLacks(t *testing.T) {
+func TestLacks_CountsClaimsByReason(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	l := &lacks{}
 	l.note(requestIn("a", "x"), ipamv1alpha1.ReasonPoolExhausted, at(20))
@@ -66,7 +66,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-func TestMeasure(t *testing.T) {
+func TestMeasure_ShowsHowAPassHasEnded(t *testing.T) {
 	made := time.Unix(100, 0)
 	for _, tt := range []struct {
 		name   string

@@ -31,8 +31,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// mortal is a network whose controller dies after so many writes, and is started again. The claims, the releases and the ranges are
-// the real ones; an API server is played.
+// mortal is networks whose controller dies after a number of writes, and is started again. Claims, releases and ranges
+// are handled by the real controllers; the API server is played.
 type mortal struct {
 	*networks
 	etcd   *clientv3.Client
@@ -41,7 +41,7 @@ type mortal struct {
 	frees  *release.Controller
 	fuse   *testbed.Fuse
 	life   context.Context // of the controller
-	// outside: the ranges are made before the interface. stores: a claim is stored though its CREATE was not answered.
+	// outside: the ranges are made before the endpoints. stores: a claim is stored though its CREATE was not answered.
 	outside, stores bool
 }
 
@@ -53,10 +53,10 @@ func newMortal(t *testing.T) *mortal {
 	return m
 }
 
-// forEver are more writes than a life has.
+// forEver is more writes than any life has.
 const forEver = 1_000_000
 
-// begins starts a controller that dies after so many writes.
+// begins starts a controller that dies after this number of writes.
 func (m *mortal) begins(writes int) {
 	m.Helper()
 	m.fuse, m.life = testbed.NewFuse(m, writes)
@@ -84,7 +84,7 @@ func (m *mortal) begins(writes int) {
 	m.Ranges, m.Releases = announcer{m.closer, m}, frees
 }
 
-// announcer publishes at once, as no controller of pools runs.
+// announcer publishes at once, because no controller of pools runs.
 type announcer struct {
 	*keeping.Closer
 	in *mortal
@@ -98,7 +98,7 @@ func (a announcer) Announce(pools ...ledger.Pool) {
 	}
 }
 
-// noManager lets a controller be made that nobody runs.
+// noManager is a manager for a controller that nobody runs.
 type noManager struct{ manager.Manager }
 
 func (noManager) GetControllerOptions() config.Controller {
@@ -107,10 +107,10 @@ func (noManager) GetControllerOptions() config.Controller {
 func (noManager) GetLogger() logr.Logger     { return logr.Discard() }
 func (noManager) Add(manager.Runnable) error { return nil }
 
-// world answers for the servers, by the objects of the tenant.
+// world answers in place of the servers, from the objects of the tenant.
 type world struct{ *mortal }
 
-// Holder implements the oracles.
+// Holder implements the oracles of derived pools and releases.
 func (s world) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	var object client.Object = &ipamv1alpha1.IPPool{}
 	if h.Namespace != "" {
@@ -135,14 +135,14 @@ func (world) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) 
 // Census implements release.Oracle.
 func (world) Census(context.Context) (live.Census, bool, error) { return live.Census{}, false, nil }
 
-// claims returns those of two interfaces, of the location of one, and of their network.
+// claims returns the claims of two endpoints, of the range of the location of one, and of the range of their network.
 func (m *mortal) claims() []*ipamv1alpha1.IPClaim {
 	return []*ipamv1alpha1.IPClaim{
 		scoped("f", endpoint, "net", "fra"), scoped("e", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "ams")), ranged(scoped("v", vpc, "net", "")),
 	}
 }
 
-// there returns a claim as the server has it; nil: it has none.
+// there returns a claim as the server has it, or nil.
 func (m *mortal) there(name string) *ipamv1alpha1.IPClaim {
 	m.Helper()
 	claim := &ipamv1alpha1.IPClaim{}
@@ -154,7 +154,7 @@ func (m *mortal) there(name string) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// makes makes the claims that are not there, and reconciles all until they are bound, or the controller is dead.
+// makes creates the claims that do not exist, and reconciles all until they are bound, or the controller is dead.
 func (m *mortal) makes() {
 	m.Helper()
 	order := m.claims()
@@ -177,7 +177,7 @@ func (m *mortal) makes() {
 	}
 }
 
-// asks sends the CREATE of a claim, and reports whether the controller lives on.
+// asks sends the CREATE of a claim, and stores the claim if it may. It reports whether the controller lives on.
 func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
 	answer, err := m.Answer(m.life, door.Request{Cluster: "tenant", Claim: claim})
@@ -258,7 +258,7 @@ func (m *mortal) removes() {
 	}
 }
 
-// settles settles what every holder has, as sweeps do.
+// settles settles the block or range of every holder, as sweeps do.
 func (m *mortal) settles() {
 	m.Helper()
 	var holders []ledger.Holder
@@ -278,7 +278,7 @@ func (m *mortal) settles() {
 	}
 }
 
-// empty fails the test unless nothing is left when no CREATE can succeed any more, and idle pools are old.
+// empty waits until no CREATE can succeed any more and idle pools are old, and fails the test unless nothing is left.
 func (m *mortal) empty() {
 	m.Helper()
 	m.later(2 * promise.Grace)

@@ -28,32 +28,34 @@ import (
 // The classes of networks: a /48 for each network, a /64 for each location of it, a /96 for each endpoint.
 const vpc, subnet, endpoint = "vpc", "subnet", "endpoint"
 
-// networks is a scene with a chain of classes and its root pool. Of holders that are gone the test says so.
+// networks is a scene with a chain of classes and its root pool. It plays ranges and releases. The test says which
+// holders are gone.
 type networks struct {
 	*scene
 	mu        sync.Mutex
 	gone      map[ledger.ClaimID]bool
-	restored  bool // nobody saw the deletion of those that are gone
+	restored  bool // nobody saw the deletion of the holders that are gone
 	unknown   bool // no server says whether a holder is gone
-	unstored  int  // so many times no server knows the holder yet
+	unstored  int  // how many times more no server knows the holder yet
 	published []string
 	announced []string
 	fails     error // of Publish
 }
 
-// newNetworks offers a root pool, whose CIDR is given. The pools of a network belong to each workspace, or to all.
+// newNetworks returns networks with a root pool of this CIDR. By the tenancy, each workspace has its own pools, or all
+// share them.
 func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	return newNetworksIn(t, etcdtest.New(t).Client(), cidr, tenancy, more...)
 }
 
-// newNetworksIn does the same in an etcd that is given.
+// newNetworksIn returns the same as newNetworks, in this etcd.
 func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	return newNetworksOn(t, testbed.Ledger(t, etcd, allocator.Options{}), cidr, tenancy, more...)
 }
 
-// newNetworksOn does the same in a ledger that is given.
+// newNetworksOn returns the same as newNetworks, in this ledger.
 func newNetworksOn(t *testing.T, alloc *allocator.Allocator, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	v6 := gen.Family(ipamv1alpha1.IPv6)
@@ -71,7 +73,7 @@ func newNetworksOn(t *testing.T, alloc *allocator.Allocator, cidr ipamv1alpha1.C
 	return n
 }
 
-// settles are releases that end the hold of a claim that is gone.
+// settles plays releases that end the hold of a claim that is gone.
 type settles struct {
 	*alive
 	in *networks
@@ -155,7 +157,7 @@ func (n *networks) Replace(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// scoped returns a claim by a class for a network, and a location if that is given.
+// scoped returns a claim by a class for a network, and for a location in it, unless that is empty.
 func scoped(name, class, network, location string) *ipamv1alpha1.IPClaim {
 	scope := []string{"network", network}
 	if location != "" {
@@ -164,13 +166,13 @@ func scoped(name, class, network, location string) *ipamv1alpha1.IPClaim {
 	return gen.Claim(name, gen.OfClass(class), gen.Within(scope...))
 }
 
-// ranged makes a claim one that holds the range of its class.
+// ranged changes a claim into one for the range of its class.
 func ranged(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	claim.Spec.Target = ipamv1alpha1.TargetScopeRange
 	return claim
 }
 
-// answered answers the CREATE of a claim of a workspace. On a busy machine the ledger may not answer in time: then it is asked again.
+// answered answers the CREATE of a claim of a workspace. It asks again if a busy ledger does not answer in time.
 func (n *networks) answered(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (answer door.Answer, err error) {
 	for range 5 {
 		answer, err = n.Answer(n.Context(), door.Request{Cluster: in, Claim: claim})
@@ -191,7 +193,7 @@ func (n *networks) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 	return answer
 }
 
-// derived lists the CIDRs of the pools that were made, by their classes.
+// derived lists the CIDRs of the pools that were made for a class.
 func (n *networks) derived(class string) (found []string) {
 	for p := range n.ledger.Derived().All() {
 		if p.Derived.Class == class {
@@ -202,7 +204,8 @@ func (n *networks) derived(class string) (found []string) {
 	return found
 }
 
-// delete deletes a claim that holds a range, as the webhook does, and then the API server.
+// delete closes the range that a claim holds, as the webhook does for the DELETE of the claim, and returns its pool.
+// The claim stays.
 func (n *networks) delete(claim *ipamv1alpha1.IPClaim) ledger.Pool {
 	n.Helper()
 	holder := promise.HolderOf("tenant", claim).Claim
@@ -221,7 +224,7 @@ func within(inner, outer string) bool {
 	return errors.Join(errIn, errOut) == nil && out.Contains(in.Addr()) && in.Bits() > out.Bits()
 }
 
-// reasonOf returns why a claim was refused, and in which words.
+// reasonOf returns reason and message of the condition Allocated in an answer.
 func reasonOf(answer door.Answer) (ipamv1alpha1.Reason, string) {
 	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if allocated == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// numbered returns networks beside a flat class of VNIs, of two pools, and one of ports in each network.
+// numbered returns networks with two classes of numbers: vni, which has two pools, and port, which has a pool in each
+// network.
 func numbered(t *testing.T) *networks {
 	t.Helper()
 	single, platform := gen.Lengths{Min: 128, Max: 128}, gen.Visible(ipamv1alpha1.VisibilityPlatform)
@@ -30,7 +31,7 @@ func numberOf(number *int64) string {
 	return fmt.Sprint(*number)
 }
 
-// Claim and record show the number of the address, from the answer on.
+// The answer, the claim and the record show the number of the address. By a class without numbers they show none.
 func TestNumber_IsShown(t *testing.T) {
 	t.Parallel()
 	n := numbered(t)
@@ -50,8 +51,8 @@ func TestNumber_IsShown(t *testing.T) {
 	}
 }
 
-// A claim asks for a number as for an address: it gets that one, of whichever pool has it, or none.
-func TestNumber_IsAskedFor(t *testing.T) {
+// A claim that asks for a number gets this number, from whichever pool has it, or is refused.
+func TestNumber_IsGivenIfAskedFor(t *testing.T) {
 	t.Parallel()
 	n := numbered(t)
 	n.create(gen.Claim("taken", gen.OfClass("vni"), gen.Number(0x2007)))

@@ -23,15 +23,15 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// looks reconciles a claim of the tenant, and returns its block, and whether an older one was woken and not
-// looked at.
+// looks reconciles a claim of the tenant. It returns the claim's block, and whether an older claim was woken and has
+// not asked since.
 func (s *scene) looks(name string) (cidr string, behind bool) {
 	s.Helper()
 	claim := s.reconcile(name)
 	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time, []topic{{poolTopic, "tenant", "own"}})
 }
 
-// older makes claims of the pool "own" that are so much older than made.
+// older returns a function that makes a claim for a block of pool own. The claim is older than made by age.
 func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 	return func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
@@ -40,8 +40,8 @@ func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IP
 	}
 }
 
-// A pool that comes is for the oldest of those that have waited for it, whichever pass sees it first: one that began before
-// the others were woken, one that began since, and the CREATE of another claim.
+// A new pool serves the claims that waited for it from the oldest to the youngest, whichever pass sees the pool first:
+// a pass that began before the claims were woken, a pass after that, or the CREATE of another claim.
 func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	t.Parallel()
 	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
@@ -97,8 +97,8 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	}
 }
 
-// A claim that is made again has not the place of the former one of its name, which was woken and has gone: neither is it behind that, nor are
-// claims that are older than it.
+// A former claim was woken, and then deleted. The new claim of its name does not take its place: it comes after claims
+// that are older than itself, and does not keep these waiting.
 func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	t.Parallel()
 	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
@@ -138,7 +138,8 @@ func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	}
 }
 
-// An older claim that was woken comes first at the pools that could serve it, and at any pool as long as it knows none.
+// A younger claim is behind an older one that was woken at each pool that could serve the older one. As long as the
+// older claim does not know its pools, that is any pool.
 func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -175,7 +176,7 @@ func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	}
 }
 
-// A claim of a class that has come is behind older ones of that class, though these do not know its parents yet.
+// A claim by a new class is behind older claims by that class, though these do not know the parents of the class yet.
 func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -189,8 +190,8 @@ func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
 	}
 }
 
-// A claim leaves a new pool to older ones for a moment, though they are never woken.
-func TestOrder_IsBounded(t *testing.T) {
+// A claim leaves a new pool to older claims for a moment only, even if these are never woken.
+func TestOrder_HoldsForAMomentOnly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), []topic{{poolTopic, "tenant", "own"}})
@@ -210,7 +211,7 @@ func TestOrder_IsBounded(t *testing.T) {
 	}
 }
 
-// drain takes all that is queued.
+// drain takes all requests out of a queue, and returns their names.
 func drain(queue inbox.Queue) (names []string) {
 	for queue.Len() > 0 {
 		request, _ := queue.Get()
@@ -220,9 +221,9 @@ func drain(queue inbox.Queue) (names []string) {
 	return names
 }
 
-// Whatever the queue's order, and however often claims are woken again while passes run, each of those that were woken asks
-// before any younger one, and none is forgotten.
-func TestWoken(t *testing.T) {
+// Each woken claim asks before any younger one, and none is forgotten, in whatever order the queue runs them, and
+// however often claims are woken again while passes run.
+func TestWoken_AskInTheOrderOfAge(t *testing.T) {
 	t.Parallel()
 	const claims, workers = 100, 8
 	var w waiting
@@ -236,7 +237,7 @@ func TestWoken(t *testing.T) {
 		place[request] = i
 		w.enter(request, c, []topic{class})
 	}
-	// As a workqueue does, none of these is in two passes, and one that is added during its pass is queued after it.
+	// As in a workqueue, no request is in two passes at a time, and one that is added during its pass is queued after it.
 	due, running, dirty := map[mcreconcile.Request]bool{}, map[mcreconcile.Request]bool{}, map[mcreconcile.Request]bool{}
 	add := func(request mcreconcile.Request) {
 		if running[request] {
@@ -245,7 +246,7 @@ func TestWoken(t *testing.T) {
 			due[request] = true
 		}
 	}
-	owed := map[int]bool{} // those that are to ask
+	owed := map[int]bool{} // the woken claims that have not asked since
 	any := func(of map[mcreconcile.Request]bool) mcreconcile.Request {
 		all := slices.SortedFunc(maps.Keys(of), func(a, b mcreconcile.Request) int { return place[a] - place[b] })
 		return all[rand.IntN(len(all))]

@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// newOverlapping offers a root pool in which each network has the same addresses.
+// newOverlapping returns networks whose root pool gives the same addresses to each network.
 func newOverlapping(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	n := newNetworks(t, cidr, tenancy, more...)
@@ -30,14 +30,14 @@ func newOverlapping(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more .
 	return n
 }
 
-// uniqueWithin changes the roles of a class.
+// uniqueWithin changes the field uniqueWithin of a class.
 func (n *networks) uniqueWithin(class, roles string) {
 	n.Helper()
 	must.Do(n, n.platform.Client.Patch(n.Context(), gen.Class(class), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"uniqueWithin":`+roles+`}}`))))
 }
 
-// Two networks have the same CIDR, and below it locations and endpoints with the same addresses. Within a network nothing is given twice. A
-// dry run says the same, and a root pool that one network fills has room for all others.
+// Two networks have the same CIDR, and locations and endpoints with the same addresses in it. Within one network no
+// address is given twice. A root pool that one network fills has room for all others. A dry run gets the same answers.
 func TestOverlapping_NetworksHaveTheSameAddresses(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -71,9 +71,9 @@ func TestOverlapping_NetworksHaveTheSameAddresses(t *testing.T) {
 	}
 }
 
-// Networks of one name in two workspaces are two, each in a space of its own, where each workspace has its own pools, and one in one space
-// where all share them.
-func TestOverlapping_Tenancy(t *testing.T) {
+// A network of one name in two workspaces has a pool and an address space for each where workspaces have their own
+// pools, and one pool in one address space where all workspaces share them.
+func TestOverlapping_SharesPoolsByTenancy(t *testing.T) {
 	t.Parallel()
 	for tenancy, spaces := range map[string]int{ipamv1alpha1.RoleProject: 2, ipamv1alpha1.RoleAllProjects: 1} {
 		t.Run(tenancy, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestOverlapping_Tenancy(t *testing.T) {
 	}
 }
 
-// Of many CREATEs at once in two new networks, all of a network get a block of its one pool.
+// Many concurrent CREATEs in two new networks all get blocks of the one pool of their network.
 func TestOverlapping_ServesManyAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -122,8 +122,9 @@ func TestOverlapping_ServesManyAtOnce(t *testing.T) {
 	}
 }
 
-// The range of a network asks for its CIDR, which any other network may have, too. One that is there is refused with its own.
-func TestOverlapping_RangesOfOneAddress(t *testing.T) {
+// The range of each network may have the CIDR that it asks for, although another network has it, too. Another range for
+// a network is refused with the CIDR that the network has.
+func TestOverlapping_RangesHaveTheSameCIDR(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	asked := func(name, network, address string) door.Answer {
@@ -142,7 +143,8 @@ func TestOverlapping_RangesOfOneAddress(t *testing.T) {
 	}
 }
 
-// A flat class of the same root pool, unique within networks as well, takes nothing of a network that the pools of that network have.
+// A flat class of the same root pool is unique within networks, too. In each network it gives no addresses that the
+// pools of this network have.
 func TestOverlapping_SharesTheNetworkWithAFlatClass(t *testing.T) {
 	t.Parallel()
 	flat := gen.Class("flat", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(48), gen.UniqueWithin("network"))
@@ -156,8 +158,10 @@ func TestOverlapping_SharesTheNetworkWithAFlatClass(t *testing.T) {
 	}
 }
 
-// A class that is made again with other roles does not take over the networks of the former one, which lie elsewhere.
-func TestOverlapping_ClassMadeAgain(t *testing.T) {
+// A class whose uniqueWithin has changed does not use the networks that it made before, which lie in another address
+// space: claims in them are refused. A claim in a new network is refused, too, because the root pool still has the
+// earlier blocks.
+func TestOverlapping_RefusesNetworksOfOtherRoles(t *testing.T) {
 	t.Parallel()
 	for name, roles := range map[string][2]string{"for all first": {`[]`, `["network"]`}, "in each network first": {`["network"]`, `[]`}} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +180,8 @@ func TestOverlapping_ClassMadeAgain(t *testing.T) {
 	}
 }
 
-// A network that nobody holds goes with its address space, from the last pool up.
-func TestOverlapping_IdleNetworksGo(t *testing.T) {
+// An address space goes when the last pool in it was retired. The address space of a network that a claim holds stays.
+func TestOverlapping_DropsAnEmptyAddressSpace(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	claim := scoped("c", subnet, "red", "ams")

@@ -17,8 +17,9 @@ func asking(name, class, location, address string, length int32) *ipamv1alpha1.I
 	return claim
 }
 
-// A claim for a range brings its CIDR, or its length. The pools above are made where the CIDR lies.
-func TestRange_AsksForItsCIDR(t *testing.T) {
+// A claim for a range gets the CIDR or the length that it asks for. The pools above are made where the CIDR lies. A
+// CIDR outside of the root pool, or a range that is too small for its blocks, is refused.
+func TestRange_HasTheCIDRThatItAsksFor(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		claim          *ipamv1alpha1.IPClaim
@@ -51,8 +52,9 @@ func TestRange_AsksForItsCIDR(t *testing.T) {
 	}
 }
 
-// Below a range of another length than its class says, the classes below have their pools and blocks.
-func TestRange_ServesByAnotherLength(t *testing.T) {
+// A range with another length than its class says has the pools and blocks of the classes below in it. Ranges that do
+// not fit into it are refused.
+func TestRange_ServesWithAnotherLength(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.create(asking("v", vpc, "", "2001:db8:8000::/56", 0))
@@ -74,8 +76,9 @@ func TestRange_ServesByAnotherLength(t *testing.T) {
 	}
 }
 
-// A range that is there and differs is refused with its CIDR, and one that agrees is held.
-func TestRange_IsThereAlready(t *testing.T) {
+// A claim for an existing range is refused if it asks for another CIDR or length, and the refusal names the CIDR. If it
+// agrees, the claim holds the range.
+func TestRange_RefusesAnotherCIDRThanItHas(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.create(scoped("c", endpoint, "net", "ams"))
@@ -101,8 +104,9 @@ func TestRange_IsThereAlready(t *testing.T) {
 	}
 }
 
-// Where networks are held, a claim in one that nobody holds is refused, and makes none. It is served once somebody does.
-func TestRange_HeldAlone(t *testing.T) {
+// A class has the provisioning Held. A claim in a network that no claim holds is refused, and makes no pool. Once a
+// claim holds the network, claims in it are served, also those that wait.
+func TestRange_NeedsAHolderWhereProvisioningIsHeld(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	class := &ipamv1alpha1.IPClass{}

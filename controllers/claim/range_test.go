@@ -18,10 +18,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// holder returns the claim that holds the pool of the network; empty if none does.
+// holder returns the ID of the claim that holds the pool of the network; empty if none does.
 func (n *networks) holder() ledger.ClaimID { return n.made(vpc).Derived.Holder.Claim }
 
-// A CREATE that holds a range is answered with it, and its reconcile writes nothing.
+// The CREATE of a claim for a range is answered with the range, which the claim holds. Its reconcile writes nothing,
+// and forgets the CREATE.
 func TestRange_IsHeldByItsClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -47,8 +48,9 @@ func TestRange_IsHeldByItsClaim(t *testing.T) {
 	}
 }
 
-// A range that a claim holds is refused to another one, with the name of that. It is not, once that claim is gone.
-func TestRange_HeldByAnother(t *testing.T) {
+// A claim for a range that another claim holds is refused, and the refusal names the holder. While it is not certain
+// whether the holder exists, the refusal has no reason. Once the holder is gone, the claim gets the range.
+func TestRange_IsRefusedWhileAnotherClaimHoldsIt(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	claim := ranged(scoped("v", vpc, "net", ""))
@@ -75,8 +77,8 @@ func TestRange_HeldByAnother(t *testing.T) {
 	}
 }
 
-// The holder of a range that all workspaces share is not named to another one.
-func TestRange_HeldInAnotherWorkspace(t *testing.T) {
+// The refusal of a range that all workspaces share does not name a holder in another workspace.
+func TestRange_HidesAHolderInAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
 	n.create(ranged(scoped("secret", vpc, "net", "")))
@@ -86,7 +88,8 @@ func TestRange_HeldInAnotherWorkspace(t *testing.T) {
 	}
 }
 
-// A CREATE that meets a range that is being released waits for its claim to be gone, and gets a new pool then.
+// A CREATE that needs a range which is being released gets errReleasing while the claim of the range exists. Once that
+// claim is gone, the next CREATE gets a new pool.
 func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -116,8 +119,9 @@ func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
 	}
 }
 
-// A claim whose hold was given up, as it was seen late, holds its range again. It loses it to another one that holds it.
-func TestRange_SeenLate(t *testing.T) {
+// A claim that was seen late, after its hold was given up, holds its range again. If another claim holds the range
+// meanwhile, the late claim loses it.
+func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 	t.Parallel()
 	for name, rival := range map[string]bool{"nobody came": false, "another claim came": true} {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +149,8 @@ func TestRange_SeenLate(t *testing.T) {
 	}
 }
 
-// A CREATE that meets a range which another one was just answered with waits until the claim of that is stored. It does
-// not wait for one that should be stored for long.
+// A CREATE that needs a range, with which another CREATE was just answered, waits until the claim of that other CREATE
+// is stored. It does not wait if that claim should have been stored long ago.
 func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -163,7 +167,8 @@ func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
 	}
 }
 
-// A claim of the same name takes the hold over from a former one, which cannot be there.
+// A claim takes over the hold of a former claim of its name once a server shows it, because the former claim cannot
+// exist then.
 func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -186,8 +191,8 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	}
 }
 
-// A range that a CREATE was answered with passes to the next one of the name, once the first has failed by the word of a
-// server, and not before.
+// The range of an answered CREATE passes to the next CREATE of the name once a server confirms that no claim of the
+// first one exists, and not before.
 func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -204,7 +209,7 @@ func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
 	}
 }
 
-// during runs once, before pools are published.
+// during plays ranges, and calls do once, before a pool is published.
 type during struct {
 	*networks
 	do func(ledger.Pool)
@@ -218,7 +223,7 @@ func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 	return d.networks.Publish(ctx, pool)
 }
 
-// after runs once, after a pool is published.
+// after plays ranges, and calls do once, after a pool is published.
 type after struct {
 	*networks
 	do func(ledger.Pool)
@@ -233,9 +238,9 @@ func (a *after) Publish(ctx context.Context, pool ledger.Pool) error {
 	return err
 }
 
-// Between the two steps of a CREATE, another one may open the pool again that was closed for a DELETE, which has deleted its IPPool. The IPPool
-// that an answered claim names is there.
-func TestDescend_ThePoolWasClosedAndOpenedMeanwhile(t *testing.T) {
+// After a CREATE has published its pool, and before it binds there, the pool may be closed for a DELETE, lose its
+// IPPool, and be opened by another CREATE. The IPPool that the answer names exists all the same.
+func TestDescend_PublishesItsPoolAgain(t *testing.T) {
 	t.Parallel()
 	for _, claim := range []*ipamv1alpha1.IPClaim{scoped("c", endpoint, "net", "ams"), ranged(scoped("v", vpc, "net", ""))} {
 		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -250,9 +255,9 @@ func TestDescend_ThePoolWasClosedAndOpenedMeanwhile(t *testing.T) {
 	}
 }
 
-// While a CREATE is answered, an earlier one of its name may be stored, and that claim deleted with its range. The later one is not
-// answered with that.
-func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
+// While a CREATE is answered, the claim of an earlier CREATE of its name may be stored, and deleted with its range. The
+// answer of the later CREATE does not show that range.
+func TestRange_IsNotShownOnceItIsRetired(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.Ranges = &during{n, func(p ledger.Pool) {
@@ -272,8 +277,7 @@ func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	}
 }
 
-// The CREATE of a claim for a range fails after the pool was made, or held. Its hold ends at once: another claim gets
-// the range.
+// If the CREATE of a claim for a range fails after it has made or held the pool, its hold ends at once.
 func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	t.Parallel()
 	failing := errors.New("the IPPool is not there")
@@ -298,7 +302,8 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	}
 }
 
-// vanishing is a ledger that does not find a pool which claim v has held since another time: its CREATE fails then.
+// vanishing is a ledger without pools that the claim v holds since another time than since. So the CREATE of v fails
+// once it holds the pool.
 type vanishing struct {
 	views.Pools
 	since time.Time
@@ -309,8 +314,8 @@ func (v vanishing) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return p, ok && (p.Derived == nil || p.Derived.Holder.Name != "v" || p.Derived.HeldSince.Equal(v.since))
 }
 
-// A claim for a block by a class that makes ranges may have forgotten its target: the user is warned. A claim for the range is not, nor
-// one by a class below.
+// A claim for a block by a class that makes ranges gets a warning, because its user may have forgotten the target. A
+// claim for the range gets none, nor does a claim by a class below.
 func TestRange_WarnsOfAForgottenTarget(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)

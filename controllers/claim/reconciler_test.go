@@ -24,8 +24,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// What a pass ends with decides when it is repeated, also where two errors are joined.
-func TestRequeueFor(t *testing.T) {
+// The error of a pass decides when the claim is requeued, also if two errors are joined.
+func TestRequeueFor_DelaysByTheError(t *testing.T) {
 	t.Parallel()
 	claims := ipamv1alpha1.GroupVersion.WithResource("ipclaims").GroupResource()
 	fault := errors.New("etcd is away")
@@ -56,8 +56,8 @@ func TestRequeueFor(t *testing.T) {
 	}
 }
 
-// A tenant is told that the ledger is away, in words that say nothing of how it is built or where it runs: neither by
-// the claim's conditions nor by its event.
+// While the ledger is away, conditions and event of a claim say so, in words that tell a tenant nothing of how the
+// ledger is built or where it runs.
 func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(), gen.Claim("c", gen.OfClass("internal")))
@@ -82,8 +82,8 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 	}
 }
 
-// A claim that waits shows what it asks for. One that an older version refused for the same reason
-// keeps its class as it is, and is not written.
+// A refused claim shows the class and the block that it asks for. If an older version refused it for the same reason
+// without showing the class, the class stays as it is: the claim is not written for that alone.
 func TestRefused_ShowsWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	because := &outcome.Refusal{Reason: ipamv1alpha1.ReasonClassNotFound, Message: "there is none"}
@@ -108,7 +108,9 @@ func TestRefused_ShowsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestDoubts_QueueAClaimOnce(t *testing.T) {
+// A claim that is doubted is queued, and stays doubted until it is dropped. A pool is not queued. A nil Doubts has no
+// claims.
+func TestDoubts_QueueClaimsAlone(t *testing.T) {
 	t.Parallel()
 	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 	d := NewDoubts(inbox.New(known).Claims, known)
@@ -132,9 +134,9 @@ func TestDoubts_QueueAClaimOnce(t *testing.T) {
 	}
 }
 
-// A replica that no server has answered of late leaves CREATEs unanswered: the classes, pools and consumers that it knows
-// may be withdrawn.
-func TestAnswer_WhileNothingIsSeen(t *testing.T) {
+// CREATEs and dry runs get no answer from a replica that has heard of no server for a while: the classes, pools and
+// consumers that it knows may be withdrawn.
+func TestAnswer_FailsWhileTheCachesMayBeStale(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	blind := errors.New("no server has answered")

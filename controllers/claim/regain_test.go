@@ -21,7 +21,7 @@ func recorded(t *testing.T, name string) *forgery {
 	return recordedIn(t, allocator.Options{}, name)
 }
 
-// recordedIn does what recorded does, in a ledger of these options.
+// recordedIn does the same as recorded, in a ledger with these options.
 func recordedIn(t *testing.T, options allocator.Options, name string) *forgery {
 	t.Helper()
 	f := forgeIn(t, options, name)
@@ -31,8 +31,9 @@ func recordedIn(t *testing.T, options allocator.Options, name string) *forgery {
 	return f
 }
 
-// A claim whose record is the younger one of two keeps its block, and says which claim has the addresses. It gets them when that claim goes.
-func TestRegain_WhenTheOtherClaimGoes(t *testing.T) {
+// A claim whose record shows addresses that another claim has still shows its block, and says which claim has the
+// addresses. It gets them when the other claim goes.
+func TestRegain_GetsTheBlockWhenTheOtherClaimGoes(t *testing.T) {
 	t.Parallel()
 	f := recorded(t, "rival")
 	f.Doubts.Add(ledger.Holder{Claim: "uid-of-rival", Cluster: "tenant", Namespace: "default", Name: "rival"})
@@ -51,7 +52,7 @@ func TestRegain_WhenTheOtherClaimGoes(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound uid-of-rival")
 }
 
-// A claim of the same workspace is named.
+// The other claim is named if it is in the same workspace.
 func TestRegain_NamesAClaimOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	f := recorded(t, "named")
@@ -65,8 +66,8 @@ func TestRegain_NamesAClaimOfTheWorkspace(t *testing.T) {
 	}
 }
 
-// The other claim has gone, and its addresses cool. The claim is told until when.
-func TestRegain_WhileTheAddressesCool(t *testing.T) {
+// If the other claim has gone, and its addresses cool, the claim says until when.
+func TestRegain_SaysUntilWhenTheAddressesCool(t *testing.T) {
 	t.Parallel()
 	cools := func(ledger.Block) (time.Duration, error) { return time.Hour, nil }
 	f := recordedIn(t, allocator.Options{Cooldown: cools}, "cooled")

@@ -19,12 +19,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// reuses is a claim of a name that reuses what is retained.
+// reuses returns a claim with the UID "later" that reuses a retained block of its name.
 func reuses(options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 	return gen.Claim("c", append([]gen.ClaimOption{gen.UID("later"), gen.OnRetained(ipamv1alpha1.RetainedReuse)}, options...)...)
 }
 
-// retains retains a /28 of the class internal for an hour from a claim of the UID "former", with its record.
+// retains binds a /28 of the class internal to a claim with the UID "former", and retains it for an hour, with its
+// record.
 func (s *scene) retains(name string) ledger.Block {
 	s.Helper()
 	former := gen.Claim(name, gen.UID("former"))
@@ -42,7 +43,7 @@ func (s *scene) retains(name string) ledger.Block {
 	return block
 }
 
-// ownRecord fails the test unless the record is that of the claim of the UID "later".
+// ownRecord fails the test unless the record is that of the claim with the UID "later".
 func (s *scene) ownRecord() {
 	s.Helper()
 	now := gen.Allocation("c", "p", "")
@@ -61,9 +62,9 @@ func messageOf(status ipamv1alpha1.IPClaimStatus) string {
 	return allocated.Reason + ": " + allocated.Message
 }
 
-// The answer to CREATE says that the retained block comes, and does not refuse the claim. The block stays as it was until the claim
-// is there, which gets it by its reconcile.
-func TestReuse_Answered(t *testing.T) {
+// The answer to CREATE promises the retained block, and does not refuse the claim. The block stays as it is until the
+// claim is stored. The reconcile of the claim then gives it the block.
+func TestReuse_IsPromisedByTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	kept := s.retains("c")
@@ -89,9 +90,9 @@ func TestReuse_Answered(t *testing.T) {
 	}
 }
 
-// A claim that was stored without an answer gets the block by its reconcile, even if the controller is
-// killed after any step of it. A claim that no server shows gets nothing.
-func TestReuse_ByTheReconcile(t *testing.T) {
+// The reconcile gives the retained block to a claim that was stored without an answer, even if the controller is killed
+// after any step. A claim that no server shows gets nothing.
+func TestReuse_SurvivesAKillAfterEachStep(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string]func(s *scene, kept ledger.Block){
 		"from the beginning": func(*scene, ledger.Block) {},
@@ -127,9 +128,9 @@ func TestReuse_ByTheReconcile(t *testing.T) {
 	}
 }
 
-// What the claim asks for must be what was retained, and the claim must ask for it. The answer says
-// what differs, and what can be done.
-func TestReuse_Refused(t *testing.T) {
+// A claim gets a retained block only if its policy is Reuse, and if it asks for just this block. Otherwise the answer
+// and the status say how the two differ, and how the user can go on.
+func TestReuse_RefusesClaimsForAnotherBlock(t *testing.T) {
 	t.Parallel()
 	wait := gen.OnRetained(ipamv1alpha1.RetainedWait)
 	for name, tt := range map[string]struct {
@@ -170,8 +171,8 @@ func TestReuse_Refused(t *testing.T) {
 	}
 }
 
-// Exactly the retained address is the retained block.
-func TestReuse_ByItsAddress(t *testing.T) {
+// A claim that asks for exactly the retained address gets the retained block.
+func TestReuse_GivesTheRetainedAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.retains("c")
@@ -182,8 +183,8 @@ func TestReuse_ByItsAddress(t *testing.T) {
 	}
 }
 
-// Nobody gets a block back whose lease is over: it is being released.
-func TestReuse_WhenTheLeaseIsOver(t *testing.T) {
+// A claim does not get a block whose lease is over, because it is being released.
+func TestReuse_RefusesABlockWhoseLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.retains("c")
@@ -194,8 +195,9 @@ func TestReuse_WhenTheLeaseIsOver(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 retained former")
 }
 
-// The ledger says whose block a record keeps. One of another name, or another workspace, is never given.
-func TestReuse_OfAnotherName(t *testing.T) {
+// The ledger, and not the record, says under which name a block is retained. A claim of another name never gets the
+// block.
+func TestReuse_GivesNoBlockOfAnotherName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.retains("other")
@@ -214,17 +216,17 @@ func TestReuse_OfAnotherName(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 retained former")
 }
 
-// TestReuse_AStaleCache: a cache that still shows the claim without its block, and the retained record
-// of the former claim, frees nothing: a server shows the block.
-func TestReuse_AStaleCache(t *testing.T) {
+// A stale cache still shows the claim without its block, and the retained record of the former claim. The block of the
+// claim is not freed, because a server shows it.
+func TestReuse_FreesNothingByAStaleCache(t *testing.T) {
 	t.Parallel()
 	for policy, recordIsGone := range map[ipamv1alpha1.RetainedPolicy]bool{"": true, ipamv1alpha1.RetainedReuse: false} {
 		s := newScene(t, allocator.Options{}, offered())
 		s.retains("c")
-		if recordIsGone { // only the cache still shows it
+		if recordIsGone { // only the cache still shows the record
 			must.Do(t, s.ledger.Release(t.Context(), "former"))
 		}
-		block, err := s.ledger.Bind(t.Context(), ledger.Request{ // by the leader before
+		block, err := s.ledger.Bind(t.Context(), ledger.Request{ // the former leader has bound it
 			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: ledger.Delete,
 			Holder: ledger.Holder{Claim: "later", Cluster: "tenant", Namespace: "default", Name: "c"},
 		})
@@ -234,16 +236,17 @@ func TestReuse_AStaleCache(t *testing.T) {
 		must.Do(t, s.tenant.Client.Create(t.Context(), bare(claim)))
 		s.servers.claim = claim.DeepCopy()
 		s.servers.claim.Status.AllocatedCIDR = block.Prefix.String()
-		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // the ledger says what it did
+		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // the ledger shows the result
 		if got, held, err := s.ledger.Lookup(t.Context(), "later"); err != nil || !held || got.Prefix != block.Prefix {
 			t.Errorf("retainedPolicy %q: the claim has %s, %t, %v in the ledger; want %s, as the server shows", policy, got.Prefix, held, err, block.Prefix)
 		}
 	}
 }
 
-// The claim was bound before its retained record was seen. That block cools under the claim's name now, perhaps for a day, and until then
-// the claim cannot have another one. It says so, and does not ask twenty times a second.
-func TestReuse_WhileABlockOfItsOwnCools(t *testing.T) {
+// A claim was bound before its retained record was seen. Its own block then cools under its name, perhaps for a day,
+// and meanwhile the claim cannot have the retained block. The claim says so, and its reconcile fails, so that the queue
+// waits longer each time.
+func TestReuse_WaitsWhileABlockOfItsOwnCools(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Cooldown: func(ledger.Block) (time.Duration, error) { return time.Hour, nil }}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
 	kept := s.retains("c")

@@ -36,8 +36,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// scene is a claim controller with a real ledger. The platform has the class "internal" and the
-// pool "p", 10.0.0.0/24, for everybody. A test decides what the tenant has.
+// scene is a claim controller with a real ledger, a platform and a tenant. With the objects of offered, the platform
+// has the class "internal" and the pool "p", 10.0.0.0/24, for everybody.
 type scene struct {
 	*Reconciler
 	*testing.T
@@ -46,13 +46,13 @@ type scene struct {
 	platform, tenant *workspace
 	servers          *alive
 	now              *clocktesting.FakePassiveClock
-	suspected        []ledger.Holder // by answers that failed
+	suspected        []ledger.Holder // the holders that failed answers have hinted at
 }
 
-// workspace notes what is written.
+// workspace notes each write.
 type workspace struct {
 	testbed.Workspace
-	writes []string // verb and kind of what was written
+	writes []string // verb and kind of each write
 	denies bool     // its server knows no claim, whatever the cache shows
 }
 
@@ -94,7 +94,7 @@ func newWorkspace(t *testing.T, objects ...client.Object) *workspace {
 	return w
 }
 
-// convert makes an object, of whatever version, the claim.
+// convert makes an object, of whatever version, equal to the claim.
 func convert(claim *ipamv1alpha1.IPClaim, into client.Object) error {
 	text, err := json.Marshal(claim)
 	if err != nil {
@@ -103,15 +103,15 @@ func convert(claim *ipamv1alpha1.IPClaim, into client.Object) error {
 	return json.Unmarshal(text, into)
 }
 
-// alive are releases by whose word a claim is as the test says.
+// alive plays releases. The test says whether the claim exists.
 type alive struct {
 	Releases
 	claim    *ipamv1alpha1.IPClaim
 	recorded bool
 	gone     bool
 	away     error
-	missed   []string // claims that were said to be missed
-	deleted  []string // claims that were said to be seen deleted
+	missed   []string // claims that were reported as missed
+	deleted  []string // claims that were reported as seen deleted
 	settle   func(ledger.Holder)
 }
 
@@ -198,7 +198,7 @@ func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 	}))(s)
 }
 
-// binding returns that of the tenant.
+// binding returns the APIBinding of the tenant.
 func binding() *apisv1alpha2.APIBinding {
 	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "tenant", "kcp.io/path": "root:tenant"},
@@ -217,14 +217,14 @@ func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 	return answer
 }
 
-// id returns the one by which a claim holds what its CREATE was answered with.
+// id returns the allocation ID of an answer.
 func id(answer door.Answer) string { return string(answer.Status.AllocationID) }
 
-// later sets the clock of the controller to that long from now. Now is that of the ledger, which
-// has a clock of its own.
+// later sets the controller's clock to the present time plus d. The ledger has a clock of its own, which shows the
+// present time.
 func (s *scene) later(d time.Duration) { s.now.SetTime(time.Now().Add(d)) }
 
-// stored stores a claim with that answer, as the API server does, and returns what readers get.
+// stored stores a claim with the status of an answer, as the API server does, and returns the claim as readers get it.
 func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))

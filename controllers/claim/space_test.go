@@ -20,7 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Addresses that are unique within a network are given out in each of them, from one pool.
+// A pool of a class that is unique within networks gives the same addresses in each network. A dry run gets the same
+// answers, and the record has the scope.
 func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 	t.Parallel()
 	flat := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
@@ -47,8 +48,8 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 	}
 }
 
-// A pool whose classes begin to give its addresses out once in each scope, or end it, serves nobody until its blocks from
-// before are released.
+// If the classes of a pool begin or cease to give its addresses once in each scope, the pool serves no claim until its
+// earlier blocks are released. A waiting claim is in no list of the ledger, and is requeued after a while.
 func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"first for all": false, "first in each scope": true} {
@@ -85,8 +86,9 @@ func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 	}
 }
 
-// A pool whose class is made again, and is unique within other objects, gives no address of a network to a second claim of that.
-func TestSpace_IsNotMixedWithThoseOfOtherRoles(t *testing.T) {
+// If the class of a pool is made again, unique within other roles, the pool serves no claim until its earlier blocks
+// are released: it could give an address of a network twice.
+func TestSpace_IsNotMixedWithSpacesOfOtherRoles(t *testing.T) {
 	t.Parallel()
 	class := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
 	pool := readyPool("p", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
@@ -102,7 +104,8 @@ func TestSpace_IsNotMixedWithThoseOfOtherRoles(t *testing.T) {
 	}
 }
 
-// A pool that another of its address domain overlaps can have no address spaces. That keeps no claim from the other pools of its class.
+// A pool that overlaps another pool of its address domain can have no address spaces. Claims get blocks of the other
+// pools of its class.
 func TestSpace_PassesOverAPoolThatAnotherOverlaps(t *testing.T) {
 	t.Parallel()
 	apart := gen.Class("apart", gen.DefaultLength(28))
@@ -140,8 +143,9 @@ func (f *foreseen) Preview(ctx context.Context, r ledger.Request) (netip.Prefix,
 	return f.Blocks.Preview(ctx, r)
 }
 
-// More pools than a claim asks have no address space of its network yet. They are ordered from memory: to confirm of each that it has
-// none would take a transaction of the one writer, which all workspaces wait for.
+// Of more pools than a claim asks, one has an address space for the network of the claim. The pools are ordered from
+// memory, without a preview of the others: to confirm that such a pool has no address space would take a transaction of
+// the one writer, for which all workspaces wait.
 func TestSpace_ChoosesAmongManyPoolsFromMemory(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))}

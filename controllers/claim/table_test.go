@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The names in the drawing below.
+// The names of facts and actions in the drawing.
 var (
 	beings  = []string{"created", "twin", "stored", "denied", "leaving", "deleted"}
 	targets = []string{"a block", "a range"}
@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// ways draws all ways of a pass: its first action and, for each way in which that can turn out, the next one. A claim
-// that a server has denied goes on as a stored one does, if it is there.
+// ways draws all ways of a pass: its first action and, for each result of an action, the next action. A denied claim
+// goes on as a stored one does, once a server shows it.
 const ways = `
 created, a block, blank: findRecord
     none: findLeft
@@ -210,13 +210,14 @@ deleted, a range, filled: lookUp
     own, and settled: leave
 `
 
-// turned is a way in which an action can turn out.
+// turned is a result of an action: its name in the drawing, and the facts after it.
 type turned struct {
 	as string
 	to facts
 }
 
-// turns lists the ways in which an action can turn out. None: it ends the pass, or its ways are drawn elsewhere.
+// turns lists the possible results of an action. It lists none if the action ends the pass, or if the results are drawn
+// elsewhere.
 func turns(do verb, f facts) (ways []turned) {
 	as := func(name string, change func(*facts)) {
 		g := f
@@ -230,7 +231,7 @@ func turns(do verb, f facts) (ways []turned) {
 	}
 	gets := func(name string) {
 		as(name, func(g *facts) { g.held = own })
-		if f.record == retained { // that record may be left over
+		if f.record == retained { // the retained record may be left over
 			as(name+", and spent", func(g *facts) { g.held, g.record = own, spent })
 		}
 	}
@@ -299,7 +300,7 @@ func turns(do verb, f facts) (ways []turned) {
 	return ways
 }
 
-// drawWays writes the ways that go on from facts, on one line as long as they do not part.
+// drawWays draws the ways that go on from these facts: on one line as long as each action has one result.
 func drawWays(b *strings.Builder, indent string, f facts) {
 	do := decide(f)
 	b.WriteString(verbs[do])
@@ -319,7 +320,7 @@ func drawWays(b *strings.Builder, indent string, f facts) {
 	}
 }
 
-// TestDecide_MatchesTheDrawing compares all ways of a pass with the drawing.
+// The ways of a pass through the table are those of the drawing, and no others.
 func TestDecide_MatchesTheDrawing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -355,8 +356,8 @@ func each(do func(facts)) {
 	}
 }
 
-// possible reports whether facts go together. A claim that is being created shows nothing, has no record, and neither
-// the ledger nor a server is asked about it. A claim that is settled has its block in the ledger.
+// possible reports whether facts can occur together. A claim that is being created shows nothing and has no record, and
+// neither the ledger nor a server is asked about it. A claim that is settled has its block in the ledger.
 func possible(f facts) bool {
 	isNew := f.being == created || f.being == twin
 	switch {
@@ -370,8 +371,8 @@ func possible(f facts) bool {
 	return true
 }
 
-// safe lists for some actions what the facts must be for them. All facts of a claim that another one is not given
-// what it holds, that nothing is freed or published in doubt.
+// safe says for some actions whether facts allow them: no claim may get a block or range that another one holds, and
+// nothing may be freed or published in doubt.
 var safe = map[verb]func(facts) bool{
 	// No block is bound for a claim that shows one, or while a former claim of its name may have one.
 	bind: func(f facts) bool { return f.showing == blank && f.record != own && f.held != own && f.left == none },
@@ -388,7 +389,7 @@ var safe = map[verb]func(facts) bool{
 	giveUp:  func(f facts) bool { return f.showing == blank && f.held == own && f.server == own },
 	drop:    func(f facts) bool { return f.record == spent },
 	settle:  func(f facts) bool { return f.left == others },
-	// No record is written that the ledger does not have, beside another one, or for a claim not known to be there.
+	// No record is written without a block in the ledger, beside another record, or for a claim not known to exist.
 	publish: func(f facts) bool {
 		known := f.target == aRange || f.record == own || f.showing == blank || f.server == own
 		return f.held == own && known && (f.record == own || f.left == none && f.record != retained && f.record != spent)
@@ -396,16 +397,16 @@ var safe = map[verb]func(facts) bool{
 	rest: func(f facts) bool { return f.showing == settled },
 }
 
-// allowed lists what may be done with claims that are not simply there.
+// allowed lists the actions for claims in other states than stored.
 var allowed = map[being][]verb{
-	created: {findRecord, findLeft, bind, leave, keep, later, refuse}, // it takes, frees and publishes nothing of a former claim
+	created: {findRecord, findLeft, bind, leave, keep, later, refuse}, // a CREATE takes, frees and publishes nothing of a former claim
 	twin:    {later},
 	denied:  {findRecord, lookUp, rest, confirm},
 	leaving: {leave},
-	deleted: {findRecord, lookUp, findShown, prove, leave, keep, takeBack}, // it gets nothing
+	deleted: {findRecord, lookUp, findShown, prove, leave, keep, takeBack}, // a deleted claim gets nothing
 }
 
-// TestDecide_Safety: every action is one that its facts allow.
+// Each action of the table is allowed for the state of the claim, and safe by the facts.
 func TestDecide_Safety(t *testing.T) {
 	t.Parallel()
 	each(func(f facts) {
@@ -419,8 +420,7 @@ func TestDecide_Safety(t *testing.T) {
 	})
 }
 
-// TestDecide_ReadsNoMoreThanItNeeds: nothing is read twice, and a claim that is settled costs no read of the ledger or
-// of a server.
+// No fact is read twice, and a claim that is settled costs no read of the ledger or of a server.
 func TestDecide_ReadsNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
 	each(func(f facts) {
@@ -437,7 +437,7 @@ func TestDecide_ReadsNoMoreThanItNeeds(t *testing.T) {
 	})
 }
 
-// TestDecide_EveryRuleIsNeeded: there is no rule that others always come before.
+// Each rule decides for some facts: without it, another action would follow.
 func TestDecide_EveryRuleIsNeeded(t *testing.T) {
 	t.Parallel()
 	for i, r := range rules {

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// forgery is a claim that was stored with a block which it was never given: 10.0.0.0/28, which another
-// workspace has, unless a test says otherwise.
+// forgery is a claim that was stored with a block which it was never given: 10.0.0.0/28, which a claim of another
+// workspace has, unless the test says otherwise.
 type forgery struct {
 	*scene
 	claim *ipamv1alpha1.IPClaim
@@ -34,7 +34,7 @@ func forge(t *testing.T, name string) *forgery {
 	return forgeIn(t, allocator.Options{}, name)
 }
 
-// forgeIn does what forge does, in a ledger of these options.
+// forgeIn does the same as forge, in a ledger with these options.
 func forgeIn(t *testing.T, options allocator.Options, name string) *forgery {
 	t.Helper()
 	s := newScene(t, options, offered())
@@ -46,7 +46,7 @@ func forgeIn(t *testing.T, options allocator.Options, name string) *forgery {
 	return &forgery{s, s.stored(claim, door.Answer{Status: shows("10.0.0.0/28")})}
 }
 
-// shows is the status of a claim that is bound to a block.
+// shows returns the status of a claim that is bound to a block.
 func shows(cidr string) ipamv1alpha1.IPClaimStatus {
 	block := ledger.Block{Prefix: netip.MustParsePrefix(cidr), Class: "internal"}
 	claim := gen.Claim("")
@@ -54,17 +54,17 @@ func shows(cidr string) ipamv1alpha1.IPClaimStatus {
 	return claim.Status
 }
 
-// look reconciles the claim after so long, and returns it as it then is.
+// look reconciles the claim when this time has passed, and returns it.
 func (f *forgery) look(after time.Duration) *ipamv1alpha1.IPClaim {
 	f.Helper()
 	f.later(after)
-	_, _ = f.Reconcile(f.Context(), requestIn("tenant", f.claim.Name)) // an error while it keeps what it shows
+	_, _ = f.Reconcile(f.Context(), requestIn("tenant", f.claim.Name)) // an error while the claim keeps its block
 	now := gen.Claim(f.claim.Name)
 	must.Do(f, f.tenant.Client.Get(f.Context(), client.ObjectKeyFromObject(now), now))
 	return now
 }
 
-// keeps looks twice, long after all that may be waited for, and wants the claim to show what it shows.
+// keeps reconciles the claim twice, after all delays, and fails the test unless the claim still shows its block.
 func (f *forgery) keeps(why string) {
 	f.Helper()
 	for _, after := range []time.Duration{time.Hour, 2 * time.Hour} {
@@ -74,8 +74,8 @@ func (f *forgery) keeps(why string) {
 	}
 }
 
-// A claim that shows another's block loses it once no CREATE can have been answered with it, and is then served as
-// any other.
+// A claim that shows the block of another claim loses it once its CREATE cannot have been answered with it any more.
+// Then it is served as any other claim.
 func TestUnbacked_IsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "forged")
@@ -104,8 +104,9 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
 }
 
-// To find out whether a block is to be taken back takes a list of all pools. So such claims wait for one another, and occupy one worker.
-func TestUnbacked_OneAtATime(t *testing.T) {
+// To prove that a claim was never given its block takes a list of all pools. So one worker at a time does it, and other
+// such claims wait.
+func TestUnbacked_IsProvedByOneWorkerAtATime(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "waits")
 	f.taking.Lock()
@@ -121,9 +122,9 @@ func TestUnbacked_OneAtATime(t *testing.T) {
 	}
 }
 
-// A finalizer of a user keeps a claim for as long as the user likes, and the claim shows another's block no longer for that.
-// One that has its block shows it to the end.
-func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
+// A claim that a finalizer keeps loses the block of another claim, too, also while its workspace gives up the export. A
+// claim that has its block shows it to the end.
+func TestUnbacked_IsTakenBackThoughAFinalizerKeepsTheClaim(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"forged": "", "unbound": "", "honest": "10.0.0.0/28"} {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 	}
 }
 
-// What is no prefix lies in no pool.
-func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
+// A text that is not a prefix lies in no pool, and is taken back though the ledger is not complete.
+func TestUnbacked_TakesBackATextThatIsNotAPrefix(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "no-prefix")
 	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
@@ -163,8 +164,8 @@ func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	}
 }
 
-// Whatever may mean that the ledger, and not the claim, is wrong leaves the claim as it is.
-func TestUnbacked_InDoubt(t *testing.T) {
+// A claim keeps the block that it shows as long as the ledger may be wrong, and not the claim.
+func TestUnbacked_IsKeptInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, doubt := range map[string]func(f *forgery){
 		"no server shows the claim": func(f *forgery) { f.servers.claim = nil },
@@ -203,8 +204,8 @@ func TestUnbacked_InDoubt(t *testing.T) {
 	}
 }
 
-// The ledger is asked once more after it was found to be complete: what was adopted meanwhile is the claim's.
-func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
+// The ledger is asked once more after it was found complete. A block that was adopted meanwhile stays the claim's.
+func TestUnbacked_KeepsABlockThatWasAdoptedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "adopted")
 	f.claim.Status = shows("10.0.0.32/28")
@@ -222,8 +223,8 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 	}
 }
 
-// A claim that shows something else than its block gets its own back.
-func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
+// A claim whose status was changed shows its own block, address, pool and record again.
+func TestUnbacked_ShowsItsOwnBlockAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*ipamv1alpha1.IPClaimStatus){
 		"a block":      func(s *ipamv1alpha1.IPClaimStatus) { s.AllocatedCIDR = "10.0.0.32/28" },
@@ -251,7 +252,7 @@ func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
 	}
 }
 
-// A claim that is refused shows no address that it was stored with.
+// A refused claim shows no address, pool or record, though it was stored with them.
 func TestRefused_ShowsNoAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -29,8 +29,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// What a claim waits for ends with its workspace, here and in the ledger, whoever was seen
-// to go: else room would be held for it again and again.
+// When a workspace is no longer bound or engaged, the waits of its claims end, here and in the ledger. Else the ledger
+// would hold room for them again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(t *testing.T, r *Reconciler){
@@ -72,7 +72,7 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	}
 }
 
-// lists notes at which pools claims were told to wait.
+// lists notes at which pools claims wait.
 type lists struct {
 	views.Waits
 
@@ -80,13 +80,13 @@ type lists struct {
 	at map[ledger.PoolID][]ledger.ClaimID
 }
 
-// agenda notes which claims are to look again later.
+// agenda notes which claims are requeued after a delay.
 type agenda struct {
 	inbox.Queue
 	later []string
 }
 
-// noteLooks replaces the queue of a scene by one that notes these claims.
+// noteLooks replaces the queue of a scene by an agenda.
 func noteLooks(s *scene) *agenda {
 	a := &agenda{Queue: s.Queue}
 	s.Queue = a
@@ -98,7 +98,7 @@ func (a *agenda) AddAfter(claim mcreconcile.Request, after time.Duration) {
 	a.Queue.AddAfter(claim, after)
 }
 
-// noteWaits returns the waits of a ledger, which are noted from then on.
+// noteWaits notes the waits in a ledger from now on.
 func noteWaits(l *views.Ledger) *lists {
 	w := &lists{Waits: l.Waits, at: map[ledger.PoolID][]ledger.ClaimID{}}
 	l.Waits = w
@@ -134,9 +134,9 @@ func (w *lists) count(pool ledger.PoolID) int {
 	return len(w.at[pool])
 }
 
-// TestWaiting_Replaced: a claim that waits, and whose name another claim has by now, leaves the ledger's
-// waiting lists, also if it was replaced during the pass that entered it there.
-func TestWaiting_Replaced(t *testing.T) {
+// A claim leaves the waiting lists of the ledger when another claim has its name, also if it was replaced during the
+// pass that entered it there.
+func TestWaiting_EndsForAReplacedClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.takes("uid-of-p", "10.0.0.0/24")
@@ -165,7 +165,7 @@ func TestWaiting_Replaced(t *testing.T) {
 		handler.Create(t.Context(), event.CreateEvent{Object: second}, events)
 	}}
 	for range 2 { // one pass for each: the events came together
-		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // that the first is gone is no matter here
+		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // an error only says that the first claim is gone
 	}
 	if n := waits.count("uid-of-p"); n != 0 {
 		t.Errorf("%d claims wait for room in the pool, want none: one is gone, and its successor asks for another pool", n)
@@ -193,7 +193,8 @@ func (s *scene) takes(pool ledger.PoolID, block string) {
 	}))(s)
 }
 
-// fullPools returns a scene whose tenant has these claims, and so many pools of one CIDR of the class "internal". A block of each is taken.
+// fullPools returns a scene whose tenant has these claims, and a number of pools of the class "internal". All pools
+// have the same CIDR, and a block of each is taken.
 func fullPools(t *testing.T, length int32, pools int, cidr, taken string, claims ...client.Object) (*scene, *asked) {
 	t.Helper()
 	tenant := make([]client.Object, pools)
@@ -215,8 +216,8 @@ func fullPools(t *testing.T, length int32, pools int, cidr, taken string, claims
 	return s, counted
 }
 
-// A workspace may have any number of full pools. A claim asks and waits for a bounded number of them, says so, and finds
-// the one that has room, wherever it comes in their order.
+// A claim that many full pools could serve asks a bounded number of them, and says so. If one pool has room, the claim
+// asks this pool first, wherever it is in their order.
 func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	t.Parallel()
 	const more = 6
@@ -235,8 +236,9 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	}
 }
 
-// The address that a claim asks for lies in more pools than it asks, and in all but the last it is taken. It gets it there.
-func TestReconcile_AnAddressOfManyPools(t *testing.T) {
+// The address that a claim asks for lies in more pools than a claim asks, and is free only in the last. The claim gets
+// it there.
+func TestReconcile_FindsAFreeAddressAmongManyPools(t *testing.T) {
 	t.Parallel()
 	const last = mostAsked + 5
 	first, second := gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1"))
@@ -252,10 +254,10 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 	}
 }
 
-// A tenant has a thousand full pools of its own, and more claims than may wait at so many. Each pass asks a bounded number of
-// pools, and the lists of those that wait stay as short as they may be. A claim that waits at none says so, and does
-// when another one has gone.
-func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
+// A tenant has a thousand full pools, and more claims than may wait at them. Each pass asks a bounded number of pools,
+// and the claims wait at MaxWaits pools together. A claim without a place says so, and gets a place when another claim
+// has gone. When the workspace departs, all places are free.
+func TestReconcile_BoundsTheWaitsOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	const pools, waiting, claims = 1000, 3, 6
 	var waiters []client.Object
@@ -296,8 +298,9 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 	}
 }
 
-// Many claims that wait at no pool look again a few times a second, all together.
-func TestUntilTurn(t *testing.T) {
+// Claims without a place are requeued a minute later, or later still if there are many: a few times a second, all
+// together.
+func TestUntilTurn_GrowsWithTheNumberOfClaims(t *testing.T) {
 	for over, want := range map[int]time.Duration{1: time.Minute, 240: time.Minute, 2400: 10 * time.Minute} {
 		if got := untilTurn(over); got != want {
 			t.Errorf("of %d claims each looks again after %v, want %v", over, got, want)

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// hurried are blocks that are looked up after something has happened.
+// hurried calls first before each Lookup.
 type hurried struct {
 	views.Blocks
 	first func()
@@ -28,8 +28,8 @@ func (h hurried) Lookup(ctx context.Context, id ledger.ClaimID) (ledger.Block, b
 	return h.Blocks.Lookup(ctx, id)
 }
 
-// A retained record that goes after a pass has read it, and before the claim waits for that, keeps the claim from nothing: its event
-// has woken nobody.
+// A retained record is deleted after a pass has read it, and before the claim waits for its deletion. The pass binds
+// the claim all the same, because the event of the deletion woke nobody.
 func TestReuse_GoesOnWithoutARecordThatGoes(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]gen.ClaimOption{

@@ -224,7 +224,7 @@ var ranges = []Mutant{
 		File:  "controllers/claim/chain.go",
 		Old:   "\tcase pool.Parent != level.Space.In(of):\n",
 		New:   "\tcase false:\n",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_ClassMadeAgain"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_RefusesNetworksOfOtherRoles"},
 	},
 	{
 		Name:  "a lost ledger gets two networks of one CIDR back in one address space",

@@ -34,7 +34,7 @@ var released = []Mutant{
 		File:  "controllers/claim/chain.go",
 		Old:   "return block, d.r.Ranges.Publish(ctx, pool)",
 		New:   "return block, nil",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestDescend_ThePoolWas"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDescend_PublishesItsPoolAgain"},
 	},
 	{
 		Name:  "the status of a new network is written before its first block, and again after it",
@@ -328,7 +328,7 @@ var released = []Mutant{
 		File:  "controllers/claim/range.go",
 		Old:   "d.r.Releases.SettleWitnessed(ctx, by)",
 		New:   "d.r.Releases.Settle(ctx, by)",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_HeldByAnother"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsRefusedWhileAnotherClaimHoldsIt"},
 	},
 	{
 		Name:  "a request frees a block though nobody saw its claim being deleted",
