@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// records is the resource of the records.
+// records is the name that the API has for the resource of the records.
 const records = "ipallocations"
 
 // cause is why a block is freed: for the log, and as the ledger's history records it.
@@ -30,10 +30,10 @@ var causes = map[verb]cause{
 	vacate: {"workspace is unbound", ledger.CauseWorkspaceGone},
 }
 
-// createFailed is why a block is freed that nobody was told of.
+// createFailed is the cause if nobody can have seen a claim with the block.
 var createFailed = cause{"its CREATE has failed", ledger.CauseCreateFailed}
 
-// act does what the table says. It reports false if the hint is to be settled again.
+// act does what the table says. It reports false if the hint has to be settled again.
 func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool, err error) {
 	do := decide(f)
 	if do.drop {
@@ -43,7 +43,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	}
 	switch do.then {
 	case leave:
-		// else the holder that a request asks about may be gone
+		// a request must not take a holder as settled that may be gone
 		settled = f.verdict == alive || s.origin == hinted || !s.known
 	case withdraw:
 		c.Ledger.Waits.Withdraw(s.Claim)
@@ -65,7 +65,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	return settled, err
 }
 
-// free frees the block, if it is as it was read.
+// free frees the block, if it has not changed since it was read.
 func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool, error) {
 	if untold, _ := c.Answers.Untold(s.Holder); untold && c.seen(s.Claim).claim == nil {
 		because = createFailed
@@ -73,11 +73,12 @@ func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool,
 	return freed(ctx, s, because.why, c.Ledger.Blocks.ReleaseFor(ctx, s.block, because.recorded))
 }
 
-// freed reports whether what a holder has was released. It was not if the block has changed since it was read. A pool
-// stays while its space has lost changes: the ledger may lack some of its blocks.
+// freed turns the error of a release into a result. It reports true if the block or pool was released, and false if
+// another attempt is needed: the block has changed since it was read, or the space of the pool has lost changes, so
+// that the ledger may lack blocks of the pool.
 func freed(ctx context.Context, s *suspect, why string, err error) (bool, error) {
 	if errors.Is(err, ledger.ErrUnknownPool) {
-		return true, nil // it was retired meanwhile, and with a child the child's block
+		return true, nil // the pool was retired meanwhile; with a child pool its block went
 	}
 	if _, frozen := errors.AsType[*ledger.FrozenError](err); frozen || errors.Is(err, ledger.ErrChanged) {
 		return false, nil
@@ -98,7 +99,7 @@ func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, worksp
 	return nil
 }
 
-// exactly returns the precondition that a record has not changed since it was read.
+// exactly returns the precondition that the record has not changed since it was read.
 func exactly(record *ipamv1alpha1.IPAllocation) client.Preconditions {
 	return client.Preconditions{UID: new(record.UID), ResourceVersion: new(record.ResourceVersion)}
 }

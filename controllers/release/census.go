@@ -12,30 +12,30 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// forgetAbsence is when a workspace that was found absent is forgotten.
+// forgetAbsence is the age at which the absence of a workspace is forgotten.
 const forgetAbsence = time.Hour
 
-// errUncounted: no census says what is asked. It is asked again later.
+// errUncounted says that no census answers the question yet. The caller asks again later.
 var errUncounted = errors.New("there is no such census yet")
 
-// census says who was bound when.
+// census is one list of the bound workspaces.
 type census struct {
 	live.Census
-	whole bool // it lacks nobody
+	whole bool // it has every bound workspace
 	begun time.Time
-	// revision of the ledger: what was committed up to there was bound before the census
-	// began. Times would not do, as another replica has another clock.
+	// revision of the ledger when the census began: a block with a revision up to this one was bound before. Times would
+	// not do: another replica has another clock.
 	revision int64
 }
 
-// absence is what the censuses say of a workspace that they lack.
+// absence says since when the censuses lack a workspace.
 type absence struct {
-	first     time.Time // when the first of them began
+	first     time.Time // when the first census without the workspace began
 	revision  int64     // of the ledger at that time
-	confirmed bool      // by a second one
+	confirmed bool      // by a second census
 }
 
-// censuses are those that a Controller takes, with its options. Safe for concurrent use.
+// censuses keeps the latest census, and the workspaces that censuses have found absent. Safe for concurrent use.
 type censuses struct {
 	options  *Options
 	counting sync.Mutex // held while a census is taken
@@ -46,13 +46,13 @@ type censuses struct {
 	absences map[ledger.ClusterName]absence
 }
 
-// absent reports whether the suspect's workspace is bound nowhere: two censuses from then on lack
-// it, with time between, and the block was bound before the first. All suspects share the censuses. So
-// their number depends on how long workspaces go on leaving, and not on how many leave, or with
-// how many claims. errUncounted: ask again later.
+// absent reports whether the suspect's workspace is bound nowhere: two censuses lack it, the block was bound before the
+// first, and the second began after then, and late enough after the first (apart). It returns errUncounted if another
+// census has to be taken later. All suspects share the censuses. So the number of censuses depends on how long
+// workspaces go on leaving, and not on how many leave, or with how many claims.
 //
-// What is gone with a workspace's binding does not come back with the next binding. So what two
-// censuses say of one block holds for all blocks of the workspace that are as old.
+// Claims that went with a binding do not come back with the next binding. So if two censuses show for one block that
+// the workspace was absent, they show it for all blocks of the workspace that are as old.
 func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool, error) {
 	missed, ok := c.absence(s)
 	if ok && missed.confirmed {
@@ -74,19 +74,19 @@ func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool
 	return false, errUncounted
 }
 
-// lacks reports whether a census says that the suspect's workspace is bound nowhere. That it has
-// no endpoint, or one of a younger endpoint slice, says so only of a workspace that was seen to go.
-// Where it does not say so, a later census may.
+// lacks reports whether a census shows that the suspect's workspace is bound nowhere. A census without an endpoint, or
+// of an endpoint slice that is younger than the block, shows that only if the workspace's binding was seen to go. If
+// lacks reports false, a later census may show it.
 func (c *censuses) lacks(known census, s *suspect) bool {
 	return known.whole && !known.Bound[s.Cluster] &&
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
-// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is
+// unseen is the factor for the time between two censuses if nobody has seen the workspace's binding go. A shard that is
 // started again beside an empty cache server lists no bindings for some seconds.
 const unseen = 30
 
-// apart returns the time between the two censuses that find a workspace absent.
+// apart returns the least time between the two censuses that find a workspace absent.
 func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
 	if c.options.HasDeparted(cluster) {
 		return c.options.Absence
@@ -94,7 +94,8 @@ func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
 	return unseen * c.options.Absence
 }
 
-// wait returns the time until a second census can confirm that a workspace is absent, if one has found it so.
+// wait returns the time until a second census can confirm that a workspace is absent. It is not positive if no census
+// has found the workspace absent, or if the second is due.
 func (c *censuses) wait(cluster ledger.ClusterName) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +114,8 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// served notes that a server has shown a workspace as bound, by a read that began then. It ends the absence that a
-// census found before.
+// served notes that a read, which began at asked, has shown a workspace as bound. It ends an absence that a census has
+// found before.
 func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +124,8 @@ func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	}
 }
 
-// absence returns what is known of the absence of the suspect's workspace since its block was bound.
+// absence returns the absence of the suspect's workspace. It reports false if no census has found one since the block
+// was bound.
 func (c *censuses) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +133,8 @@ func (c *censuses) absence(s *suspect) (absence, bool) {
 	return missed, ok && s.revision <= missed.revision
 }
 
-// misses notes that a census lacks the suspect's workspace, and reports whether it is the second.
+// misses notes that a census lacks the suspect's workspace, and reports whether that confirms the absence that an
+// earlier census has found.
 func (c *censuses) misses(s *suspect, latest census) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,9 +150,9 @@ func (c *censuses) misses(s *suspect, latest census) bool {
 	return missed.confirmed
 }
 
-// census returns the latest census if it will do, else a new one. There is a new one at most as
-// often as two must be apart, and one worker takes it, so that a server that hangs leaves all
-// other workers free.
+// census returns the latest census if will accepts it, else a new one. A new census is taken at most once in
+// Options.Absence, and by one worker, so that a server that hangs leaves all other workers free. It returns
+// errUncounted if none can be taken now, or if will refuses the new one, too.
 func (c *censuses) census(ctx context.Context, will func(census) bool) (census, error) {
 	c.mu.Lock()
 	latest, tried := c.latest, c.tried

@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-func TestSettle_UnboundTwiceFrees(t *testing.T) {
+func TestSettle_FreesAtTheSecondCensusThatLacksTheWorkspace(t *testing.T) {
 	s := newScene(t)
 	s.Departed("w")
 	s.settle(t, live.Unbound)
@@ -29,8 +29,9 @@ func TestSettle_UnboundTwiceFrees(t *testing.T) {
 	}
 }
 
-// A shard that is started again can list no bindings for some seconds. Nobody has seen them go.
-func TestSettle_UnboundForAMomentAndNobodySeenToLeave(t *testing.T) {
+// A shard that is started again can list no bindings for some seconds. If nobody has seen the binding of a workspace
+// go, its blocks are freed only after a much longer absence. An answer that shows the workspace starts that time again.
+func TestSettle_WaitsLongerIfNobodySawTheBindingGo(t *testing.T) {
 	s := newScene(t)
 	look := func(verdict live.Verdict, after time.Duration) bool {
 		s.clock.SetTime(s.clock.Now().Add(after))
@@ -55,7 +56,8 @@ func TestSettle_UnboundForAMomentAndNobodySeenToLeave(t *testing.T) {
 	}
 }
 
-// The second census is taken when it counts, however long no server has answered before, and though the sweep asks in between.
+// Reconcile requeues the hint for the time at which a second census counts, however much backoff it had before, and
+// although the sweep settles the same holder in between.
 func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
 	s := newScene(t)
 	s.Bound = func(ledger.ClusterName) bool { return false } // say the caches
@@ -83,18 +85,18 @@ func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
 	}
 }
 
-// crowd is a ledger in which each of many claims has a block, and a world in which a test decides
-// which workspaces are bound.
+// crowd is a ledger in which each of many claims has a block, and an oracle for workspaces that a test binds and
+// unbinds.
 type crowd struct {
 	every
 
 	fakeLedger
 	blocks map[ledger.ClaimID]ledger.Block
 	bound  map[ledger.ClusterName]bool
-	lists  int // of the bound workspaces
-	asked  int // for a single holder
-	away   error
-	doubt  *live.Census // what a census says instead, if not nil
+	lists  int          // how many censuses were taken
+	asked  int          // how often a single holder was asked for
+	away   error        // a census fails with it; nil: it does not
+	doubt  *live.Census // returned by each census instead; nil: none is
 }
 
 func (c *crowd) Lookup(_ context.Context, claim ledger.ClaimID) (ledger.Block, bool, error) {
@@ -124,7 +126,7 @@ func (c *crowd) Census(context.Context) (live.Census, bool, error) {
 	return live.Census{Bound: maps.Clone(c.bound), Endpoints: 1}, c.away == nil, c.away
 }
 
-// newCrowd is a controller in a world of so many workspaces with so many claims each.
+// newCrowd makes a Controller for this number of workspaces, which are bound, with this number of claims in each.
 func newCrowd(t *testing.T, workspaces, claims int) (*crowd, *Controller, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	world := &crowd{blocks: map[ledger.ClaimID]ledger.Block{}, bound: map[ledger.ClusterName]bool{}}
@@ -153,9 +155,9 @@ func (c *crowd) look(t *testing.T, by *Controller) int {
 	return len(c.blocks)
 }
 
-// However many workspaces leave, and with however many claims, they are asked for together: as
-// often as one that is alone.
-func TestCensus_OfManyThatLeave(t *testing.T) {
+// Two censuses free the blocks of all workspaces that leave, however many these are and however many claims they have.
+// No claim is asked for by itself.
+func TestCensus_IsSharedByAllThatLeave(t *testing.T) {
 	for _, workspaces := range []int{1, 500} {
 		world, c, clock := newCrowd(t, workspaces, 20)
 		for name := range maps.Clone(world.bound) {
@@ -173,8 +175,8 @@ func TestCensus_OfManyThatLeave(t *testing.T) {
 	}
 }
 
-// While a server cannot be asked, nothing is freed, and it is not asked for each claim.
-func TestCensus_WhileAShardIsAway(t *testing.T) {
+// While a shard is away, no census succeeds, and nothing is freed. One census at a time is tried for all claims.
+func TestCensus_FailsOnceForAllClaimsWhileAShardIsAway(t *testing.T) {
 	world, c, clock := newCrowd(t, 10, 20)
 	world.away = errors.New("connection refused")
 	clear(world.bound)
@@ -190,9 +192,9 @@ func TestCensus_WhileAShardIsAway(t *testing.T) {
 	}
 }
 
-// What was bound after a census began is not freed by it, though the workspace was absent then:
-// it may have been bound again.
-func TestCensus_BeforeTheBlock(t *testing.T) {
+// A census frees no block that was bound after the census began, although it lacks the block's workspace: the workspace
+// may be bound again.
+func TestCensus_FreesNoBlockThatIsNewer(t *testing.T) {
 	world, c, clock := newCrowd(t, 1, 1)
 	clear(world.bound)
 	for range 2 {
@@ -215,9 +217,9 @@ func TestCensus_BeforeTheBlock(t *testing.T) {
 	}
 }
 
-// A census that leaves it open where a workspace is does so for a short time only: the endpoint
-// may come back, or the endpoint slice be listed again.
-func TestCensus_InDoubtIsTakenAgain(t *testing.T) {
+// A census without an endpoint, or of an endpoint slice that is younger than the blocks, frees nothing. Later censuses
+// are taken, and free the blocks if they lack the workspace without that doubt.
+func TestCensus_IsTakenAgainIfItIsInDoubt(t *testing.T) {
 	world, c, clock := newCrowd(t, 2, 1)
 	delete(world.bound, "0")
 	for _, doubt := range []live.Census{{Endpoints: 0}, {Endpoints: 1, Since: time.Now().Add(time.Hour)}} {
@@ -243,8 +245,9 @@ func TestCensus_InDoubtIsTakenAgain(t *testing.T) {
 	}
 }
 
-// A census from before a workspace left says nothing of it.
-func TestCensus_BeforeTheDeparture(t *testing.T) {
+// A census that began before a workspace left says nothing of that workspace. Its blocks are freed by later censuses,
+// and no claim is asked for by itself.
+func TestCensus_SaysNothingOfALaterDeparture(t *testing.T) {
 	world, c, clock := newCrowd(t, 2, 1)
 	delete(world.bound, "0")
 	c.Departed("0")

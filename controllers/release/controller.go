@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-// Oracle answers whether the holder of a block still exists, and which workspaces do.
+// Oracle answers whether the holder of a block still exists, and which workspaces are bound.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 	Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error)
@@ -40,45 +40,44 @@ type Controller struct {
 // Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are
 // required.
 type Options struct {
-	// Hints are those that the Controller settles. Default: new ones.
+	// Hints are the hints that the Controller settles. Default: new ones.
 	*Hints
 	Ledger views.Ledger
 	// Answers are the CREATEs that this process has answered. Nil: none.
 	Answers *promise.Answers
-	// Ranges are the pools that claims hold. Nil: none does.
+	// Ranges are the pools that claims hold. Nil: no claim holds a pool.
 	Ranges Ranges
 	Oracle Oracle
-	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
-	// the workspace is asked for before its objects are.
+	// Bound reports whether the caches show a workspace as bound. If they do not, the Controller asks for the workspace
+	// before it asks for an object in it.
 	Bound func(ledger.ClusterName) bool
-	// Lease is how long a block whose claim is gone is retained; 0: until its IPAllocation is
-	// deleted.
+	// Lease returns how long a block whose claim is gone is retained; 0: until its IPAllocation is deleted.
 	Lease func(context.Context, ledger.Block) (time.Duration, error)
-	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the
-	// claim is deleted; empty if nobody knows.
+	// Reclaims returns the policy by which the block of a claim with this reclaimPolicy and this class is reclaimed;
+	// empty if nobody knows.
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
-	// Expired is called when a retained block was released because its lease was over, with its
-	// last IPAllocation.
+	// Expired is called when a retained block was released because its lease was over. It gets the last IPAllocation of
+	// the block.
 	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
-	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
+	// Retained is called with a pool when a block of the pool is retained: the IPPool's status shows it. It must not
 	// block. Default: a function that does nothing.
 	Retained func(ledger.PoolID)
-	// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone. Required
-	// with Ranges.
+	// RetireClosed retires a range that was closed for the DELETE of its claim, when the claim is gone. Required with
+	// Ranges.
 	RetireClosed func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
-	// Dropped is told of any other pool when the claim that held it is gone. It must not block. Default: a function
-	// that does nothing.
+	// Dropped is called with any other range when the hold of its claim, which is gone, has ended. It must not block.
+	// Default: a function that does nothing.
 	Dropped func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int
-	// Absence is how far apart the two censuses must begin that find a workspace
-	// unbound. Default 2 s.
+	// Absence is the least time between two censuses that find a workspace unbound whose binding was seen to go. For any
+	// other workspace it is 30 times as long. Default 2 s.
 	Absence time.Duration
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// New makes a Controller and has mgr run it.
+// New makes a Controller that mgr runs.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
 	options := inbox.Controlled(mgr.GetLogger(), c.queue, cmp.Or(opts.Workers, 32), func(h ledger.Holder) []any {

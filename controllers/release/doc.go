@@ -13,15 +13,17 @@
 //	left ───▶ after two censuses: free the block (the record went with the binding)
 //	unknown ▶ ask again later
 //
-// A workspace that the caches show bound nowhere is asked for first, by two censuses that all
-// hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
+// If the caches show a workspace as bound nowhere, the workspace is asked for before its claims: by two censuses, which
+// all hints share. The holder of a root pool is its IPPool, as the holder of a block is its claim. Without its IPPool,
+// the pool drains.
 //
-// A claim shows its block from its CREATE on, before anybody has seen the claim. So a block that was bound for a CREATE
-// is not freed for absence while that CREATE may still succeed; and no block is freed while the present claim of its
-// holder's name shows it, by whatever ID: its reconcile takes the block over.
+// A claim shows its block from its CREATE on, before any cache has the claim. So while a CREATE may still succeed, the
+// absence of its claim does not free its block. Nor is a block freed while the claim that has the holder's name now
+// shows it, under whatever ID: the reconcile of that claim takes the block over.
 //
-// Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its
-// record, or that the binding of its workspace was seen to go. A kcp restored from a backup has
-// neither for a newer claim. What has no witness is left to the sweep and its brake. A request about a range asks to
-// settle what lies inside: that needs a deletion that was seen, or such a witness ([Controller.SettleWitnessed]).
+// Nothing is freed on a hint alone. If nobody saw the deletion of a claim, its release needs a witness, too: the
+// claim's record, or an event that showed the binding of its workspace go. A kcp that was restored from a backup has
+// neither for a claim that is newer than the backup. A block without a witness is left to the sweep, which has a brake.
+// A request about a range, such as its DELETE, settles the claims inside the range: each needs a deletion that was
+// seen, or such a witness ([Controller.SettleWitnessed]).
 package release

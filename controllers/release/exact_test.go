@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A block is freed as it was when its holder was asked for, or not at all.
-func TestSettle_ABlockThatChangesMeanwhileStays(t *testing.T) {
+// A block that changes while its holder is asked for is not freed. The next attempt frees it.
+func TestSettle_FreesNoBlockThatChangesMeanwhile(t *testing.T) {
 	s := newScene(t)
 	s.oracle.asked = func() { s.ledger.block.Revision++ }
 	if s.settle(t, live.Gone) || s.ledger.released {
@@ -30,9 +30,9 @@ func TestSettle_ABlockThatChangesMeanwhileStays(t *testing.T) {
 	}
 }
 
-// Records are deleted and changed exactly as they were read. One that somebody has
-// changed since stays, and so does its block.
-func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
+// A record is deleted or changed only if it is as it was read. If somebody changes it in between, Settle fails with a
+// conflict, and record and block stay.
+func TestSettle_KeepsARecordThatChangesMeanwhile(t *testing.T) {
 	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain} {
 		t.Run(string(policy), func(t *testing.T) {
 			exact := false
@@ -71,9 +71,9 @@ func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
 	}
 }
 
-// Of a kcp that was restored from a backup, a list leaves out the newer claims of a newer workspace, and
-// another list the workspace's binding. Neither says that they were deleted.
-func TestSettle_AMissedClaimOfAMissedWorkspace(t *testing.T) {
+// A kcp that was restored from a backup lists neither the claims nor the bindings that are newer than the backup. So if
+// lists left out both a claim and the binding of its workspace, the block is freed only if that binding was seen to go.
+func TestSettle_NeedsADepartureForAMissedUnboundClaim(t *testing.T) {
 	for name, tt := range map[string]struct {
 		departed, want bool
 	}{
@@ -97,9 +97,9 @@ func TestSettle_AMissedClaimOfAMissedWorkspace(t *testing.T) {
 	}
 }
 
-// That a list left out a claim frees its block only where the record shows that the
-// server has known it.
-func TestSettle_AMissedClaim(t *testing.T) {
+// If a list left out a claim, its block is freed only if its record is there: then the server has known the claim.
+// Without a record the block stays until the sweep suspects the claim.
+func TestSettle_NeedsARecordForAMissedClaim(t *testing.T) {
 	recorded := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	recorded.Missed(recorded.holder, gen.Claim("c"))
 	if !recorded.settle(t, live.Gone) || !recorded.ledger.released || recorded.record(t) != nil {
@@ -118,9 +118,9 @@ func TestSettle_AMissedClaim(t *testing.T) {
 	}
 }
 
-// A server that starts may serve claims before it serves records. Its 404 about a
-// record does not say that there is none.
-func TestSettle_ARecordNotServedIsNotGone(t *testing.T) {
+// A server that starts may serve claims before it serves records. Its 404 about a record does not say that there is
+// none: Settle fails, and frees nothing.
+func TestSettle_FailsWhileRecordsAreNotServed(t *testing.T) {
 	notServed := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET",
 		schema.GroupResource{Group: "ipam.miloapis.com", Resource: records}, "alloc-x", "404 page not found", 0, true)
 	for _, tt := range []struct {

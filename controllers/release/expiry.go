@@ -11,24 +11,23 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// longest is how long Expiry waits at most until it looks at the clock: what it waits for is a time
-// of day, which may be set.
+// longest is how long Expiry waits at most before it reads the clock again: a lease ends at a time of day, and the
+// clock may be set.
 const longest = time.Minute
 
-// Leases is what the ledger knows of the leases of retained blocks.
+// Leases are the leases of retained blocks, as the ledger has them.
 type Leases interface {
 	// Due names the holders whose leases are over, and says when the next one will be.
 	Due(now time.Time) (due []ledger.Holder, next time.Time)
-	// News is sent to when that may be sooner.
+	// News returns a channel that gets a value when the next lease may end sooner.
 	News() <-chan struct{}
 }
 
-// Expiry hints at retained blocks whose leases are over, when they are. It waits for the next end
-// alone, however many there are. A manager runs it, on the leader; one that begins to lead hints at
-// all that have ended meanwhile.
+// Expiry hints at each retained block when its lease is over. It waits only for the lease that ends next, however many
+// there are. A manager runs it, on the leader. A new leader begins with all leases that are over.
 type Expiry struct {
 	Leases Leases
-	// Suspect settles a hint, or leaves the block as it is.
+	// Suspect hints that the lease of this holder's block is over.
 	Suspect func(ledger.Holder)
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -49,7 +48,7 @@ func (e *Expiry) Start(ctx context.Context) error {
 	return nil
 }
 
-// hint hints at what is due, and says how long nothing will be.
+// hint hints at all blocks whose leases are over, and returns the time until the next lease ends, at most longest.
 func (e *Expiry) hint(ctx context.Context) time.Duration {
 	now := e.Clock.Now()
 	due, next := e.Leases.Due(now)
@@ -63,7 +62,7 @@ func (e *Expiry) hint(ctx context.Context) time.Duration {
 	return min(next.Sub(now), longest)
 }
 
-// wait waits, or until there is news. It reports false if the context has ended.
+// wait waits for d, or until there is news. It reports false if the context has ended.
 func (e *Expiry) wait(ctx context.Context, d time.Duration) bool {
 	timer := e.Clock.NewTimer(d)
 	defer timer.Stop()

@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
-// read reads the facts about a holder. Where a server says that a claim is gone, they include its record, and whether a
-// later claim of its name shows its block.
+// read reads the facts about a holder. If a server says that a claim is gone, the facts include the claim's record, and
+// whether a later claim of the same name shows the block.
 func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) {
 	if f.verdict, err = c.ask(ctx, s); err != nil {
 		return f, err
@@ -36,8 +36,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	return f, err
 }
 
-// young reports whether a CREATE that was answered with the holder's block or range may still succeed, as far as is
-// known: nobody has seen its claim. The block of a claim that was never stored is not retained.
+// young reports whether the CREATE that was answered with the holder's block or range may still succeed: it is recent,
+// nobody has seen its claim, and it is not known to have failed. A retained block is never young: its claim was stored.
 func (c *Controller) young(s *suspect, now time.Time) bool {
 	if s.block.State == ledger.Retained || c.seen(s.Claim).claim != nil ||
 		!promise.Young(ledger.Block{Holder: s.Holder, BoundAt: s.since}, now) {
@@ -47,8 +47,8 @@ func (c *Controller) young(s *suspect, now time.Time) bool {
 	return !failed
 }
 
-// shown reports whether the claim that has the holder's name now shows the holder's block, or has its record: it has
-// lost its allocation ID. It gets the block by its reconcile.
+// shown reports whether the claim that has the holder's name now shows the holder's block or range, or is named by the
+// record of that block. Such a claim has lost its allocation ID, and its reconcile takes the block over.
 func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if s.later == nil || !s.known {
 		return false, nil
@@ -62,7 +62,7 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 		!c.names(s.later, cmp.Or(s.ranged, s.block.Pool)) {
 		return false, nil
 	}
-	if ranged { // of another scope, a range may have the same prefix
+	if ranged { // a range of another scope may have the same prefix
 		_, held := c.ranges.ledger.Held(promise.IDOf(s.Cluster, s.later))
 		return !held, nil
 	}
@@ -70,11 +70,12 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look up what %s/%s has: %w", s.Namespace, s.Name, err)
 	}
-	return !held || own.Prefix != s.prefix, nil // one of another address domain may have the same prefix
+	return !held || own.Prefix != s.prefix, nil // a block of another address domain may have the same prefix
 }
 
-// names reports whether a claim that shows a block or a range names its pool, as far as is known. In another one, the
-// claim may wait for just these addresses, which it had before the ledger was restored.
+// names reports whether the status of a claim names this pool. It is true, too, if the status names no pool, or the
+// ledger does not have this one. The claim may have had the same addresses from another pool, which it names, before
+// the ledger was restored, and wait for them now.
 func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
 	if of, is := ledger.AddressSpaceOf(id); is {
 		id = of
@@ -83,8 +84,10 @@ func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
 	return !known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name
 }
 
-// ask asks for the holder: by censuses if the caches show its workspace bound nowhere, by the deletion of its record
-// if that was seen, else live. Where a server says that it is gone, the suspect gets a client of its workspace there.
+// ask finds out whether the holder is gone. If the caches show its workspace as bound nowhere, ask asks the censuses
+// first. If the hint brought the holder's record, the deletion of that record may prove it ([Controller.goneByRecord]).
+// Otherwise ask reads the holder live. If a server says that the holder is gone, s gets a client of the workspace at
+// that server.
 func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	if !c.Bound(s.Cluster) {
 		then, departed := c.departure(s.Cluster)
@@ -116,9 +119,9 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	return v, err
 }
 
-// askCensus asks whether the holder's workspace is bound nowhere. In a kcp that was restored from a backup, the newer
-// workspaces are bound nowhere, as if they had left; so a claim that a list left out needs a binding that was seen to
-// go.
+// askCensus asks the censuses whether the holder's workspace is bound nowhere. If nobody saw the deletion of the
+// holder, it believes them only if the workspace's binding was seen to go: in a kcp that was restored from a backup,
+// newer workspaces are bound nowhere, as if they had left.
 func (c *Controller) askCensus(ctx context.Context, s *suspect, then time.Time) (verdict, error) {
 	if c.unseen(s) && !c.HasDeparted(s.Cluster) {
 		return unwitnessed, nil
@@ -130,7 +133,8 @@ func (c *Controller) askCensus(ctx context.Context, s *suspect, then time.Time) 
 	return left, nil
 }
 
-// goneLive returns the verdict where a server says that the holder is gone.
+// goneLive returns the verdict if a server says that the holder is gone. For a claim it notes in s what that server
+// shows of the workspace.
 func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answer) verdict {
 	seen := c.seen(s.Claim)
 	if seen.outdated(answer.Revision) {
@@ -146,8 +150,8 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	}
 	s.workspace, s.served = answer.Client, answer.Served
 	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
-	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy.
-	// Both times are kcp's.
+	// If the claim is older than the present binding of its workspace, it went with a former binding, whatever its
+	// policy. Both times are by kcp's clock.
 	older := seen.claim != nil && seen.claim.CreationTimestamp.Time.Before(answer.Served)
 	switch {
 	case c.unseen(s) && (!older || !c.departedOnce(s.Cluster)):
@@ -158,20 +162,20 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	return gone
 }
 
-// unseen reports whether nobody saw the deletion of the holder: a list left it out, or a request asks about it that no
-// hint was given about.
+// unseen reports whether nobody saw the deletion of the holder: a list left the holder out, or a request asks about a
+// holder without a hint.
 func (c *Controller) unseen(s *suspect) bool {
 	seen := c.seen(s.Claim)
 	return seen.missed || s.origin == requested && seen.number == 0
 }
 
-// goneByRecord reports whether the claim is gone, where it and its record were seen as they were last, and the block is
-// to be freed. It sends two requests to one server: a read of the claim, and the deletion of its record. If they prove
-// nothing, the caller asks for the holder.
+// goneByRecord tries to prove that the claim is gone, by two requests to one server: a read of the claim, and the
+// deletion of its record. It does so only if the hint brought the record, and if the table would then delete the record
+// and free the block. If it reports false, nothing is proved, and the caller asks for the holder.
 //
-// The proof is that the server deletes exactly the record that was seen, by UID and resourceVersion. So
-// it serves the workspace, and has its state from after the record was written, which was after the claim
-// was created. Such a server has known the claim, and its answer just before, that there is none, counts.
+// The proof is that the server deletes exactly the record that was seen, by UID and resourceVersion. So the server
+// serves the workspace, and its state is newer than the record, which is newer than the claim. It has known the claim,
+// so its answer just before, that there is no such claim, counts.
 func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	now, seen := c.Clock.Now(), c.seen(s.Claim)
 	if seen.record == nil || s.block.State != ledger.Bound {
@@ -194,8 +198,8 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	return true
 }
 
-// findRecord finds the place of the claim's record, and the kind of record there. One that was seen with the deletion
-// of its claim is not read: a write names the version that was seen.
+// findRecord finds the slot of the claim's record, and classifies the record in it. A record that came with the hint is
+// not read again: each write of it names the version that was seen.
 func (c *Controller) findRecord(ctx context.Context, s *suspect) (_ recorded, err error) {
 	if seen := c.seen(s.Claim).record; seen != nil {
 		s.slot = record.Slot{Name: seen.Name, Record: seen.DeepCopy()}
@@ -208,7 +212,7 @@ func (c *Controller) findRecord(ctx context.Context, s *suspect) (_ recorded, er
 	return c.recorded(ctx, s)
 }
 
-// recorded finds the kind of record in the place of the claim's.
+// recorded classifies the record in the slot of s.
 func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error) {
 	found := s.slot.Record
 	if found == nil {
@@ -228,17 +232,18 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 	return otherRecord, err
 }
 
-// skew is by how much the clocks of kcp's processes may differ. Where it decides about a record, seconds do not.
+// skew is how far the clocks of kcp's processes may be apart. A claim counts as older than a binding only by more than
+// that.
 const skew = 2 * time.Second
 
-// strays reports whether the holder's own record was stored under the binding that the workspace has now, while the
-// claim went with a former one: the reconcile had the claim from a cache that lagged behind. kcp deletes no such
+// strays reports whether the holder's own record was stored under the present binding of the workspace, although the
+// claim, last, went with a former binding: a reconcile had read the claim from a stale cache. kcp deletes no such
 // record.
 func (s *suspect) strays(own *ipamv1alpha1.IPAllocation, last *ipamv1alpha1.IPClaim) bool {
 	return last != nil && last.CreationTimestamp.Add(skew).Before(s.served) && !own.CreationTimestamp.Time.Before(s.served)
 }
 
-// kindOf says whether the holder's own record has a claim.
+// kindOf classifies the holder's own record: it names a claim, or it is retained.
 func kindOf(own *ipamv1alpha1.IPAllocation) recorded {
 	if own.Spec.ClaimRef == nil {
 		return retainedRecord
@@ -246,7 +251,7 @@ func kindOf(own *ipamv1alpha1.IPAllocation) recorded {
 	return ownRecord
 }
 
-// holding classes the block of the holder, by the claim as last seen.
+// holding classifies what the holder has. The reclaim policy of the claim as last seen counts.
 func (s *suspect) holding(seen deletion, now time.Time) (h held) {
 	until := s.block.Until
 	switch {

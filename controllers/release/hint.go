@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Hints are the holders that may be gone, the last sights of them, and the workspaces that were seen to go. Workspaces
-// take turns. They exist before the Controller that settles them, and before the parts that need to know of them. Make
-// them with NewHints. They are safe for concurrent use.
+// Hints are the holders that may be gone, how each was last seen, and the workspaces whose bindings were seen to go.
+// Workspaces take turns. Hints are made before the Controller that settles them, because others hint earlier. Make them
+// with NewHints. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
 	clock clock.PassiveClock
@@ -28,7 +28,7 @@ type Hints struct {
 	pruned   time.Time // when departed was last pruned
 }
 
-// NewHints makes the queue of one Controller.
+// NewHints makes the Hints of one Controller.
 func NewHints(passive clock.PassiveClock) *Hints {
 	return &Hints{
 		queue: inbox.InTurns("release", 50*time.Millisecond, time.Minute, func(h ledger.Holder) ledger.ClusterName {
@@ -43,7 +43,8 @@ func NewHints(passive clock.PassiveClock) *Hints {
 // Suspect hints that the holder of a block may be gone.
 func (i *Hints) Suspect(h ledger.Holder) { i.queue.Add(h) }
 
-// deletion is the last sight of a claim or pool that is deleted. The zero value: nothing is known of it.
+// deletion is how a claim or pool was last seen that was deleted, or is missed. The zero value says that nothing is
+// known.
 type deletion struct {
 	number   uint64 // of the hint
 	revision string
@@ -53,7 +54,8 @@ type deletion struct {
 	record   *ipamv1alpha1.IPAllocation // nil if none was seen
 }
 
-// policy returns the reclaim policy that counts for a block: that of the claim as last seen, else the recorded one.
+// policy returns the reclaim policy that counts for a block: that of the claim as last seen, else the one in the
+// ledger.
 func (d deletion) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
 	recorded := ipamv1alpha1.ReclaimPolicy(block.Policy)
 	if d.claim == nil {
@@ -62,8 +64,8 @@ func (d deletion) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
 	return cmp.Or(d.claim.Spec.ReclaimPolicy, recorded)
 }
 
-// outdated reports whether a server that found the claim gone is older than the
-// claim: it was restored from a backup.
+// outdated reports whether the server that lacks the claim is older than the claim: it was restored from a backup.
+// server is the revision of its answer. Without both revisions outdated reports false.
 func (d deletion) outdated(server string) bool {
 	if d.revision == "" || server == "" {
 		return false
@@ -72,9 +74,10 @@ func (d deletion) outdated(server string) bool {
 	return err != nil || order < 0
 }
 
-// precedes reports whether the claim was gone when its record was stored: by a reconcile whose cache lagged behind.
-// Nobody could read such a record while the claim was there. Of one that was changed since, nobody knows when it was
-// stored. A server tells of a deletion with the revision of that, which counts all objects of a workspace.
+// precedes reports whether the claim was deleted before its record was stored: the reconcile had a stale cache. Nobody
+// could read such a record while the claim existed. If the record was changed later, nobody knows when it was stored,
+// and precedes reports false. The event of a deletion has the revision of the deletion, and revisions count over all
+// objects of a workspace.
 func (d deletion) precedes(own *ipamv1alpha1.IPAllocation) bool {
 	if d.claim == nil || d.missed || own.Spec.ClaimRef == nil || own.Generation > 1 {
 		return false
@@ -83,7 +86,7 @@ func (d deletion) precedes(own *ipamv1alpha1.IPAllocation) bool {
 	return err == nil && order > 0
 }
 
-// Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
+// Deleted hints that the deletion of a claim was seen. last and record are the claim and its record as last seen;
 // record is nil if none was seen.
 func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	seen := lastSeen(last)
@@ -91,19 +94,18 @@ func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipa
 	i.hint(h, seen)
 }
 
-// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not
-// know a claim that the cache shows. Both are true of every newer claim when a kcp was restored from
-// a backup. So the claim's block is freed only if the server still has the claim's record, and has
-// thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
-// sweep, which has a brake.
+// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not know a claim that
+// the cache shows. In a kcp that was restored from a backup, both are true of every claim that is newer than the
+// backup. So the claim's block is freed only if the server still has the claim's record, and has thus known the claim,
+// or if the workspace's binding was seen to go. Otherwise the block is left to the sweep, which has a brake.
 func (i *Hints) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := lastSeen(last)
 	seen.missed = true
 	i.hint(h, seen)
 }
 
-// PoolDeleted hints that a pool was seen being deleted. The pool controller has removed it
-// from the ledger before, unless a user has removed the finalizer.
+// PoolDeleted hints that the deletion of an IPPool was seen. The pool controller has removed the pool from the ledger
+// before, unless a user has removed the finalizer.
 func (i *Hints) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
 	i.hint(h, deletion{revision: last.ResourceVersion, bound: true})
 }
@@ -112,21 +114,21 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 	return deletion{revision: claim.ResourceVersion, bound: claim.Status.AllocatedCIDR != "", claim: claim}
 }
 
-// sights are the last sights of claims and pools that were seen deleted, or are missed. Safe for concurrent use.
+// sights keeps how claims and pools were last seen that were deleted, or are missed. Safe for concurrent use.
 type sights struct {
 	mu      sync.Mutex
 	deleted map[ledger.ClaimID]deletion
 	hints   uint64 // how many there were
 }
 
-// hint keeps the last sight, and queues the hint. A deletion that was seen says more than a claim that is
-// missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
+// hint keeps how the holder was last seen, and queues the holder.
 func (i *Hints) hint(h ledger.Holder, last deletion) {
 	i.keep(h.Claim, last)
 	i.queue.Add(h)
 }
 
-// keep keeps the last sight of a claim or pool.
+// keep keeps how a claim or pool was last seen. A claim that is missed does not replace a deletion that was seen: a
+// write may be answered with a 404 after the deletion was seen.
 func (s *sights) keep(claim ledger.ClaimID, last deletion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,21 +139,21 @@ func (s *sights) keep(claim ledger.ClaimID, last deletion) {
 	}
 }
 
-// seen returns the last sight of a claim or pool that is deleted.
+// seen returns how a claim or pool was last seen, if a hint has said so.
 func (s *sights) seen(claim ledger.ClaimID) deletion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deleted[claim]
 }
 
-// SawDeleted reports whether a claim was seen being deleted whose hint is not settled yet. It is false of one that a
-// list left out.
+// SawDeleted reports whether the deletion of a claim was seen, and the hint of it is not settled yet. It is false for a
+// claim that a list left out.
 func (s *sights) SawDeleted(claim ledger.ClaimID) bool {
 	seen := s.seen(claim)
 	return seen.claim != nil && !seen.missed
 }
 
-// forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
+// forgetRecord forgets the record that came with a hint, so that the next attempt reads the record.
 func (s *sights) forgetRecord(claim ledger.ClaimID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +163,7 @@ func (s *sights) forgetRecord(claim ledger.ClaimID) {
 	}
 }
 
-// forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
+// forget forgets how a claim was last seen, unless a hint after the one of this number has changed that. The later hint
 // is queued.
 func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 	s.mu.Lock()
@@ -171,20 +173,19 @@ func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 	}
 }
 
-// forgetDeparture is how long HasDeparted must not be called for a workspace until its
-// departure is forgotten. A sweep calls it for each block of the workspace, and settle calls
-// it for each hint, so a forgotten workspace has neither.
+// forgetDeparture is how long after the last call of HasDeparted for a workspace its departure is forgotten. Each sweep
+// calls HasDeparted for each block of a workspace, and settle calls it for each hint. So a forgotten workspace has
+// neither.
 const forgetDeparture = 24 * time.Hour
 
-// departure is that of a workspace whose binding was seen to go.
+// departure says when the binding of a workspace was seen to go.
 type departure struct {
 	at    time.Time
 	asked time.Time // the last call of HasDeparted
 	back  bool      // another binding has come since
 }
 
-// Departed notes that a workspace's binding was seen to go. Its blocks still
-// have to be hinted at, one by one.
+// Departed notes that a workspace's binding was seen to go. The caller hints at the workspace's blocks, one by one.
 func (i *Hints) Departed(cluster ledger.ClusterName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -209,13 +210,14 @@ func (i *Hints) returned(cluster ledger.ClusterName) {
 	}
 }
 
-// HasDeparted reports whether a workspace's binding was seen to go, and none came since.
+// HasDeparted reports whether a workspace's binding was seen to go, and no other binding has come since.
 func (i *Hints) HasDeparted(cluster ledger.ClusterName) bool {
 	_, departed := i.departure(cluster)
 	return departed
 }
 
-// departure says when a workspace's binding was seen to go; ok is false if it was not.
+// departure returns when a workspace's binding was seen to go. ok is false if none was, or if another binding has come
+// since.
 func (i *Hints) departure(cluster ledger.ClusterName) (at time.Time, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Hints need no engaged workspace: the manager here has none, nor a server. One that
-// comes before the manager runs is kept, and is settled once it does.
+// Hints need no engaged workspace: the manager of this test has none, nor a server. A hint that comes before the
+// manager runs is settled once it runs.
 func TestHints_NeedNoWorkspace(t *testing.T) {
 	mgr := must.Get(manager.New(&rest.Config{Host: "http://127.0.0.1:0"}, manager.Options{
 		Scheme:         runtime.NewScheme(),
@@ -50,9 +50,9 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 	must.Do(t, <-ended)
 }
 
-// A claim is deleted while an earlier hint at it is settled: a server still said that it is alive. What was
-// seen of the claim then is not forgotten with the earlier hint.
-func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
+// A claim is deleted while an earlier hint at it is settled, for which a server still shows the claim. The claim as
+// last seen, with its new policy Retain, is not forgotten with the earlier hint, and the block is retained.
+func TestHints_KeepADeletionThatComesWhileAnotherHintIsSettled(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
@@ -73,8 +73,9 @@ func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
 	}
 }
 
-// A write of a claim may be answered with a 404 after its deletion was seen. That hint says less.
-func TestHints_A404AfterTheDeletion(t *testing.T) {
+// A write of a claim may be answered with a 404 after the claim's deletion was seen. The hint of the 404 does not
+// replace that of the deletion.
+func TestHints_KeepTheDeletionIfA404Follows(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
@@ -86,8 +87,9 @@ func TestHints_A404AfterTheDeletion(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Retained))
 }
 
-// A sweep leaves claims to their releases whose deletion was seen, as long as these try again. One that a list left out may exist.
-func TestHints_SawDeleted(t *testing.T) {
+// SawDeleted is true for a claim whose deletion was seen, until its release succeeds: the sweep leaves the claim to
+// that release. It is false for a claim that a list left out, because that claim may exist.
+func TestSawDeleted_UntilTheReleaseSucceeds(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	deleted, missed := p.answered("a"), gen.Claim("b")
@@ -109,9 +111,9 @@ func TestHints_SawDeleted(t *testing.T) {
 	}
 }
 
-// Departed workspaces are forgotten after a day without a call of HasDeparted. A workspace for
-// which it is called, because it has a block or a hint, is remembered.
-func TestDeparted_IsForgotten(t *testing.T) {
+// The departure of a workspace is forgotten a day after the last call of HasDeparted for it. HasDeparted is called for
+// each workspace that has a block or a hint.
+func TestDeparted_IsForgottenAfterADay(t *testing.T) {
 	s := newScene(t)
 	s.Departed("asked-for")
 	const aDay = 10
@@ -133,14 +135,15 @@ func TestDeparted_IsForgotten(t *testing.T) {
 	}
 }
 
-// A workspace is bound again before anybody has asked for its claims. They went with the former binding,
-// and everything is released: neither Retain nor a list that left them out keeps it.
-func TestDeparted_AndBoundAgain(t *testing.T) {
+// If a workspace is bound again before its old claims are asked for, those claims went with the former binding. Their
+// blocks are released, even with the policy Retain, and even if a list left the claims out and the departure was seen.
+// The claims of the present binding are released as usual.
+func TestDeparted_ReleasesTheClaimsOfAFormerBinding(t *testing.T) {
 	created := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
 		missed, departs bool
 		served          time.Time
-		recorded        time.Time // when its record was stored; zero: it has none
+		recorded        time.Time // when its record was stored; zero: there is none
 		want            []ledger.BlockState
 	}{
 		"seen deleted":                          {served: created.Add(time.Second), departs: true},
@@ -192,9 +195,10 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 	}
 }
 
-// A claim of the new binding that shows the block has it by its reconcile: it is not freed before. One that shows the same
-// prefix of another pool does not: in an address domain it waits for these addresses itself.
-func TestDeparted_AndInherited(t *testing.T) {
+// If the claim of the name under the next binding shows the block, the block stays: that claim's reconcile takes it
+// over. If the claim shows the same prefix of another pool, the block is freed: in an address domain, the claim waits
+// for these addresses itself.
+func TestSettle_KeepsABlockThatAClaimOfTheNextBindingShows(t *testing.T) {
 	for pool, settles := range map[string]bool{"p": false, "another": true} {
 		p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 		gone := p.goes()
@@ -211,7 +215,7 @@ func TestDeparted_AndInherited(t *testing.T) {
 	}
 }
 
-// A workspace that deletes many claims at once, or whose server hangs, delays the releases of another by one of its own.
+// A workspace that deletes many claims at once delays each release of another workspace by at most one of its own.
 func TestHints_WorkspacesTakeTurns(t *testing.T) {
 	hints := NewHints(clocktesting.NewFakePassiveClock(time.Now()))
 	defer hints.queue.ShutDown()

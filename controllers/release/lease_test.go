@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// retainedFor is a promise whose claim, of UID "a", was created, recorded, and deleted with a lease.
+// retainedFor makes a scene in which the claim with the UID a was created, recorded and deleted, and its block retained
+// with this lease. expired lists the calls of Expired.
 func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[]string) {
 	t.Helper()
 	p, expired = newPromise(t, ipamv1alpha1.ReclaimRetain), new([]string)
@@ -33,7 +34,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[
 	return p, expired
 }
 
-// block is that of the scene, as it is now.
+// block reads the scene's block from the ledger.
 func (p *promiseScene) block() ledger.Block {
 	p.Helper()
 	b, ok, err := p.ledger.Lookup(p.Context(), p.given.Holder.Claim)
@@ -43,7 +44,7 @@ func (p *promiseScene) block() ledger.Block {
 	return b
 }
 
-// causes returns why the tenures of the ledger's history have ended.
+// causes returns the cause of each ended tenure in the ledger's history.
 func (p *promiseScene) causes() (causes []ledger.Cause) {
 	p.Helper()
 	must.Get(p.reader.Tenures(p.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
@@ -58,9 +59,9 @@ func (p *promiseScene) causes() (causes []ledger.Cause) {
 	return causes
 }
 
-// A retained block is released when its lease is over, and not before. What its class and pool say by
-// then is no matter, nor is what a second look says.
-func TestLease(t *testing.T) {
+// A retained block is released when its lease is over, and not before. Neither a shorter lease, which is set meanwhile,
+// nor a second hint changes when that is. In doubt the block stays after that time, too.
+func TestLease_EndsAtItsTime(t *testing.T) {
 	t.Parallel()
 	p, expired := retainedFor(t, 10*time.Minute)
 	holder := p.given.Holder
@@ -95,8 +96,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// Without a lease, a block is retained until somebody deletes its record.
-func TestLease_None(t *testing.T) {
+// Without a lease, a block is retained as long as its record is there.
+func TestLease_ZeroNeverEnds(t *testing.T) {
 	t.Parallel()
 	p, _ := retainedFor(t, 0)
 	if until := p.block().Until; !until.IsZero() || p.kept().Status.Expires != nil {
@@ -107,13 +108,14 @@ func TestLease_None(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Retained))
 }
 
-// A claim that reuses the block may go before its record is written. Then the block goes as that of any other claim, and
-// the record of the former one is gone before.
-func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
+// A claim that reuses a retained block may be deleted before its record is written. The block is then freed or retained
+// by the policy of that claim, and not by that of the former claim. The former claim's record is deleted, or becomes
+// the record of that claim.
+func TestLease_DoesNotKeepAReusedBlock(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[ipamv1alpha1.ReclaimPolicy][]string{
 		ipamv1alpha1.ReclaimDelete: nil, ipamv1alpha1.ReclaimRetain: {"10.0.0.0/28 retained b"},
-		"": nil, // not the word of the former claim
+		"": nil, // not by the policy of the former claim
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
@@ -136,9 +138,9 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	}
 }
 
-// A ledger restored from an older copy has the block bound, with the policy of that time. Its retained
-// record says that it is retained, and until when.
-func TestLease_OfAnOlderLedger(t *testing.T) {
+// In a ledger that was restored from an older copy, the block is bound, and has the policy of that time. The record is
+// retained: so the block is retained until the time that the record shows, whatever that policy is.
+func TestLease_ComesFromTheRecordIfTheLedgerWasRestored(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
 		p := newPromise(t, policy)
@@ -155,7 +157,7 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 	}
 }
 
-// due is a ledger in which leases end.
+// due is a ledger whose leases end at the times in ends.
 type due struct {
 	news  chan struct{}
 	ends  map[ledger.ClaimID]time.Time
@@ -177,9 +179,9 @@ func (d *due) Due(now time.Time) (holders []ledger.Holder, next time.Time) {
 	return holders, next
 }
 
-// What has ended before the start is hinted at then, and everything else when it ends. News of a
-// sooner end cut the wait short.
-func TestExpiry(t *testing.T) {
+// Expiry hints at its start at the blocks whose leases are over, and at each other block when its lease ends. News of a
+// lease that ends sooner cuts the wait short.
+func TestExpiry_HintsWhenALeaseEnds(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	start := clock.Now()

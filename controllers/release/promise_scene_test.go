@@ -24,8 +24,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// promiseScene is a controller with a real ledger, in which the CREATE of the claim default/c of workspace w was answered
-// with a block.
+// promiseScene is a Controller with a real ledger. The CREATE of the claim default/c of the workspace w was answered
+// with the block given.
 type promiseScene struct {
 	reader allocator.Reader
 	*Controller
@@ -54,13 +54,13 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy) *promiseScene {
 	return p
 }
 
-// create answers a CREATE of the claim.
+// create answers a CREATE of the claim, and returns the block of the answer.
 func (p *promiseScene) create(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
 	return p.createIn("p", policy)
 }
 
-// createIn answers a CREATE of the claim from a pool.
+// createIn answers a CREATE of the claim with a block of a pool.
 func (p *promiseScene) createIn(pool ledger.PoolID, policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
 	holder := ledger.Holder{Claim: promise.NewID("w", "default", "c"), Cluster: "w", Namespace: "default", Name: "c"}
@@ -71,12 +71,12 @@ func (p *promiseScene) createIn(pool ledger.PoolID, policy ipamv1alpha1.ReclaimP
 	}))(p)
 }
 
-// answered returns a claim of that UID as it was created with the answer.
+// answered returns the claim with this UID, as its CREATE was answered: it shows the block given.
 func (p *promiseScene) answered(uid types.UID) *ipamv1alpha1.IPClaim {
 	return answeredWith(p.given, gen.Claim("c", gen.UID(uid)))
 }
 
-// answeredWith shows a block in a claim, as its CREATE was answered.
+// answeredWith makes a claim show a block, as the answer to its CREATE does.
 func answeredWith(b ledger.Block, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	claim.Status = ipamv1alpha1.IPClaimStatus{
 		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: b.Prefix.String(), AllocationID: types.UID(b.Holder.Claim), PoolRef: &ipamv1alpha1.PoolRef{Name: string(b.Pool)},
@@ -88,11 +88,11 @@ func answeredWith(b ledger.Block, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPC
 
 func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder { return promise.HolderOf("w", claim) }
 
-// pass makes the block so old.
+// pass sets the clock to this time after the block was bound.
 func (p *promiseScene) pass(age time.Duration) { p.clock.SetTime(p.given.BoundAt.Add(age)) }
 
-// settles settles a hint at a holder. By the word of the servers, the name is that of the
-// claim, or of none.
+// settles settles a hint at a holder. The servers have this verdict. now is the claim that has the name at the server;
+// nil: none.
 func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
 	p.Helper()
 	p.oracle.answer = live.Answer{Verdict: verdict, Client: p.workspace}
@@ -102,7 +102,7 @@ func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv
 	return must.Get(p.Settle(p.Context(), h))(p)
 }
 
-// settled fails the test unless settles does, of a holder that is gone.
+// settled fails the test unless a hint at a holder who is gone is settled. now is as for settles.
 func (p *promiseScene) settled(h ledger.Holder, now *ipamv1alpha1.IPClaim) {
 	p.Helper()
 	if !p.settles(h, live.Gone, now) {
@@ -115,7 +115,7 @@ func (p *promiseScene) wantBlocks(want ...string) {
 	testbed.WantBlocks(p, p.ledger, want...)
 }
 
-// is returns the block in a state.
+// is returns the block in a state, as wantBlocks writes it.
 func (p *promiseScene) is(state ledger.BlockState) string {
 	return fmt.Sprintf("%s %s %s", p.given.Prefix, state, p.given.Holder.Claim)
 }
@@ -123,20 +123,20 @@ func (p *promiseScene) is(state ledger.BlockState) string {
 // kept reads the record of the claim's name; nil if there is none.
 func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
 
-// recordFor makes the record of the claim c of that UID.
+// recordFor returns the record of the claim c with this UID, for the block given.
 func (p *promiseScene) recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
 	own := gen.Allocation("c", "p", "10.0.0.0/28")
 	own.Spec.ClaimRef.UID, own.Spec.ClaimRef.AllocationID = uid, types.UID(p.given.Holder.Claim)
 	return own
 }
 
-// records publishes the block of the claim a, as its reconcile does.
+// records creates the record of the claim with the UID a, as its reconcile does.
 func (p *promiseScene) records() {
 	p.Helper()
 	must.Do(p, p.workspace.Create(p.Context(), p.recordFor("a")))
 }
 
-// goes makes the claim a, which was created with the answer, be seen deleted.
+// goes hints that the deletion of the claim with the UID a was seen, which shows the block given.
 func (p *promiseScene) goes() ledger.Holder {
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)

@@ -15,8 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim that was deleted before its reconcile gives back what it was promised, at once.
-func TestPromise_DeletedAtOnce(t *testing.T) {
+// The block of a claim that was deleted before its first reconcile is freed at once, by one transaction, and the answer
+// to its CREATE is forgotten.
+func TestPromise_IsFreedByOneTransactionWithItsClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	gone, before := p.goes(), p.Ledger.Blocks.Revision()
@@ -28,8 +29,8 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 	}
 }
 
-// With Retain nothing else becomes of it: nothing of it was published.
-func TestPromise_UnpublishedIsFreed(t *testing.T) {
+// With the policy Retain, too, a block without a record is freed. No record is written for it.
+func TestPromise_IsFreedIfItHasNoRecord(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	gone := p.goes()
@@ -40,16 +41,17 @@ func TestPromise_UnpublishedIsFreed(t *testing.T) {
 	}
 }
 
-// A record that a reconcile has stored after its claim had gone, by a cache that lagged behind, keeps nothing. One that a
-// client could have read while the claim was there does, and so does one that was changed since.
-func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
+// A block is retained if a client could have read its record while the claim existed. A record that a reconcile with a
+// stale cache has stored after the claim's deletion is deleted, and the block freed. If the record was changed later,
+// or the order is not known, the block is retained.
+func TestPromise_IsRetainedIfItsRecordCouldBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		deletion string // the revision of that; the record has 100
+		deletion string // the revision of the claim's deletion; the record has 100
 		change   int64  // the generation of the record
-		seen     bool   // the record, with the deletion
-		missed   bool   // the deletion
-		retained bool
+		seen     bool   // the record came with the hint
+		missed   bool   // a list left out the claim
+		retained bool   // want
 	}{
 		"stored before the deletion":                {deletion: "101", change: 1, retained: true},
 		"before it, and seen with it":               {deletion: "101", change: 1, seen: true, retained: true},
@@ -88,8 +90,9 @@ func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
 	}
 }
 
-// Another caller may settle the same claim meanwhile, and forget what was seen of it.
-func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
+// Another caller may settle the same claim at the same time, and forget how it was last seen. The block is retained
+// nevertheless.
+func TestPromise_IsRetainedThoughAnotherCallerForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.records()
@@ -102,9 +105,9 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Retained))
 }
 
-// A claim that a list left out is no more believed to be gone than one with a record: one without a
-// witness is left to the sweep, and its brake.
-func TestPromise_Missed(t *testing.T) {
+// A list left out the claim, which has no record and thus no witness. Its block stays: it is left to the sweep, which
+// has a brake.
+func TestPromise_StaysIfItsClaimIsMissed(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
@@ -113,7 +116,7 @@ func TestPromise_Missed(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Bound))
 }
 
-// Two CREATEs of one name have a block each. That of the one whose claim is gone is freed, and the other stays.
+// Two CREATEs of one name have a block each. The block whose claim is gone is freed, and the other block stays.
 func TestPromise_LeavesTheBlockOfAnotherCreate(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
@@ -123,8 +126,8 @@ func TestPromise_LeavesTheBlockOfAnotherCreate(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Bound))
 }
 
-// A block whose claim nobody has seen is kept while its CREATE may still succeed, and free when it cannot any more. Its
-// history says why.
+// A block whose claim nobody has seen is kept while its CREATE may still succeed. Then it is freed, with
+// CauseCreateFailed in the history.
 func TestPromise_IsFreedWhenNoClaimComes(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
@@ -151,7 +154,7 @@ func TestPromise_IsFreedWhenNoClaimComes(t *testing.T) {
 	}
 }
 
-// unseen answers a CREATE whose claim nobody has seen. The block of the scene is freed.
+// unseen frees the block given, answers another CREATE, whose claim nobody sees, and returns the block of that.
 func (p *promiseScene) unseen() ledger.Block {
 	p.Helper()
 	must.Do(p, p.ledger.Release(p.Context(), p.given.Holder.Claim))
@@ -161,7 +164,7 @@ func (p *promiseScene) unseen() ledger.Block {
 	return must.Get(p.ledger.Bind(p.Context(), ledger.Request{Pool: "p", Length: 28, Policy: ledger.Delete, Since: time.Now(), Holder: holder}))(p)
 }
 
-// lastCause returns why the last tenure of the scene's address has ended.
+// lastCause returns the cause of the last tenure that ended at the prefix of the block given.
 func (p *promiseScene) lastCause() (cause ledger.Cause) {
 	p.Helper()
 	_, err := p.reader.Tenures(p.Context(), p.given.Prefix, func(t ledger.Tenure, err error) bool {
@@ -173,8 +176,8 @@ func (p *promiseScene) lastCause() (cause ledger.Cause) {
 	return cause
 }
 
-// What nobody was told of is free at once.
-func TestPromise_FreesAnAnswerThatWasNotGiven(t *testing.T) {
+// If a CREATE has failed, no claim shows its block. The block is freed at once, without waiting for Grace.
+func TestPromise_IsFreedAtOnceIfItsCreateFailed(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.given = p.unseen()
@@ -183,8 +186,9 @@ func TestPromise_FreesAnAnswerThatWasNotGiven(t *testing.T) {
 	p.wantBlocks()
 }
 
-// Another leader does not know which claims were seen. It frees no block for absence that is younger than a CREATE lasts.
-func TestPromise_AfterAChangeOfLeader(t *testing.T) {
+// A new leader does not know which claims were seen. It does not free a block because its claim is absent, while the
+// block is younger than a CREATE may last.
+func TestPromise_StaysForGraceAfterAFailover(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	p.Answers = nil
@@ -198,9 +202,9 @@ func TestPromise_AfterAChangeOfLeader(t *testing.T) {
 	p.wantBlocks()
 }
 
-// A claim may lose its allocation ID, as where a server knows no such field. Its block is never freed while it shows that,
-// or while its record names the block, whatever its policy.
-func TestPromise_KeepsTheBlockOfALostID(t *testing.T) {
+// A claim may lose its allocation ID, for example at a server that does not know that field. Its block is not freed
+// while the claim shows it, or while the claim's record names it, whatever the policy.
+func TestPromise_StaysIfItsClaimHasLostTheID(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
 		for name, recorded := range map[string]bool{"which shows the block": false, "whose record has it": true} {
@@ -223,7 +227,8 @@ func TestPromise_KeepsTheBlockOfALostID(t *testing.T) {
 	}
 }
 
-// A claim that shows the block, and has another one, is about to show that.
+// A claim shows this block, but has another block in the ledger, which it is about to show. This block is freed only
+// when the claim shows the other one.
 func TestPromise_StaysWhileAClaimShowsIt(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)

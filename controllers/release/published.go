@@ -16,15 +16,15 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Gone reports whether the servers say, now, that the holder does not exist. It
-// reports false while that cannot be known.
+// Gone reports whether the servers say, now, that the holder does not exist. It reports false if nobody can tell now,
+// or if the server was restored from a backup.
 func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	return answer.Verdict == live.Gone && !c.seen(h.Claim).outdated(answer.Revision), err
 }
 
-// GoneWitnessed reports whether SettleWitnessed would take the holder for gone: its deletion was seen, or its
-// IPAllocation is still there. It changes nothing.
+// GoneWitnessed reports whether SettleWitnessed would find the holder gone: the servers lack it, and its deletion was
+// seen, or its IPAllocation is still there. It changes nothing.
 func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
@@ -39,8 +39,7 @@ func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, 
 	return hasRecord(ctx, answer, h)
 }
 
-// Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if that cannot
-// be known.
+// Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if nobody can tell now.
 func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Alive {
@@ -50,8 +49,8 @@ func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.
 	return claim, nil
 }
 
-// Published reads live what a workspace shows of a claim: the claim, and whether a record names it. The claim is
-// nil if no server shows it. An error means that one of the two is not known.
+// Published reads a claim live, and whether a record names it. The claim is nil if no server shows it. It returns an
+// error if it could read one of the two only.
 func (c *Controller) Published(
 	ctx context.Context, h ledger.Holder,
 ) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
@@ -66,7 +65,8 @@ func (c *Controller) Published(
 	return claim, recorded, nil
 }
 
-// hasRecord reports whether the server that has answered has a record of the holder: by its ID, or by one of the UIDs.
+// hasRecord reports whether the server of this answer has a record of the holder. The record has the holder's ID, or
+// one of the UIDs in or.
 func hasRecord(ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID) (bool, error) {
 	slot, err := record.Find(ctx, answer.Client, client.ObjectKey{Namespace: h.Namespace, Name: h.Name})
 	if err != nil || slot.Record == nil {
@@ -86,8 +86,8 @@ func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, er
 
 var _ door.Releaser = (*Controller)(nil)
 
-// Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the
-// hint of the deletion, may be settling it, too.
+// Released implements door.Releaser. It tries to settle the release until ctx ends: another replica, or the hint of the
+// deletion, may be settling it at the same time.
 func (c *Controller) Released(
 	ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation,
 ) (gone bool, err error) {
@@ -104,10 +104,11 @@ func (c *Controller) Released(
 	return gone, err
 }
 
-// released settles the release once. It reports whether the record is gone, and whether nothing more is to be expected.
+// released tries once to settle the release. gone reports whether the record is gone, and done whether another attempt
+// would be useless.
 //
-// A record that is retained by now is deleted here. To leave that to the API server, which was asked to, is not
-// certain: it refuses by the record as it was before, and reads it once more only if it had that from its cache.
+// If the release has retained the record, released deletes it. The API server, which was asked to delete the record,
+// might refuse: it judges the record as it was before, and reads it again only if it had taken it from its cache.
 func (c *Controller) released(
 	ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation,
 ) (gone, done bool, err error) {

@@ -64,9 +64,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// The record of a claim that is gone is gone when Released returns, and its block is free, whatever its policy. That of a claim that
-// is there stays, and nothing is waited for.
-func TestReleased(t *testing.T) {
+// When Released returns, the record of a claim that is gone is deleted, and its block is free, whatever the policy. If
+// the claim exists, Released returns at once, and record and block stay.
+func TestReleased_ReturnsWhenRecordAndBlockAreGone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
 		policy  ledger.ReclaimPolicy
@@ -89,7 +89,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// While no server can say whether the claim is gone, Released waits as long as it may, and takes nothing away.
+// While no server can say whether the claim is gone, Released waits until its context ends. It fails, and record and
+// block stay.
 func TestReleased_TakesNothingAwayInDoubt(t *testing.T) {
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
 	s := newScene(t, record)
@@ -101,8 +102,9 @@ func TestReleased_TakesNothingAwayInDoubt(t *testing.T) {
 	}
 }
 
-// A record of that name that was made since is another one: the one that was to be deleted is gone.
-func TestReleased_ALaterRecordOfTheNameIsAnotherOne(t *testing.T) {
+// If a record of the name has another UID, it was made later, and the record to be deleted is gone. Released leaves the
+// later record as it is.
+func TestReleased_KeepsALaterRecordOfTheName(t *testing.T) {
 	later := gen.Allocation("c", "p", "10.0.0.16/28", gen.UID("later"))
 	later.Spec.ClaimRef.UID = "uid-of-later"
 	s := newScene(t, later)

@@ -14,7 +14,7 @@ type Ranges interface {
 	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 }
 
-// rangeKeeper knows the ranges of holders, and gives them on. The other functions are those of the Options.
+// rangeKeeper finds the ranges that claims hold, and ends their holds. Its functions are those of the Options.
 type rangeKeeper struct {
 	ledger       Ranges // nil: no claim holds a pool
 	pools        views.Pools
@@ -22,7 +22,7 @@ type rangeKeeper struct {
 	dropped      func(ledger.PoolID)
 }
 
-// find notes the pool that a claim holds. It reports whether there is one.
+// find notes in s the range that the claim holds, and reports whether it holds one.
 func (r rangeKeeper) find(ctx context.Context, s *suspect) (bool, error) {
 	if r.ledger == nil {
 		return false, nil
@@ -31,7 +31,7 @@ func (r rangeKeeper) find(ctx context.Context, s *suspect) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	s.closed = pool.Closed() // as memory alone has it
+	s.closed = pool.Closed() // this is in memory alone
 	pool, revision, known, err := r.pools.Read(ctx, pool.ID)
 	if err != nil || !known || pool.Derived == nil || pool.Derived.Holder.Claim != s.Claim {
 		return false, err
@@ -41,7 +41,8 @@ func (r rangeKeeper) find(ctx context.Context, s *suspect) (bool, error) {
 	return true, nil
 }
 
-// unhold ends the hold of a range, if it is as it was read. One that was closed for the claim's DELETE is retired.
+// unhold ends the hold of a range, if the hold has not changed since it was read. If the range was closed for the
+// DELETE of its claim, unhold retires the range.
 func (r rangeKeeper) unhold(ctx context.Context, s *suspect) (bool, error) {
 	if s.closed {
 		return freed(ctx, s, "claim is gone, which held the range", r.retireClosed(ctx, s.ranged, s.Claim))

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// fakeRanges has one pool, held by one holder.
+// fakeRanges has one range, which one claim holds.
 type fakeRanges struct {
 	pool    ledger.Pool
 	dropped bool
@@ -41,7 +41,7 @@ func (r *fakeRanges) Drop(_ context.Context, _ ledger.PoolID, by ledger.ClaimID,
 	return nil
 }
 
-// rangeScene returns a scene in which that holder holds a range for a minute by now.
+// rangeScene returns a scene in which the claim holder has held a range for a minute.
 func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
 	t.Helper()
 	s := newScene(t)
@@ -58,8 +58,9 @@ func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
 	return s, ranges
 }
 
-// A range is let go when its claim is confirmed to be gone, and in no doubt.
-func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
+// The hold of a range ends when its claim is confirmed to be gone, and Dropped is told the pool. In doubt the hold
+// stays. The pool is not drained.
+func TestSettle_EndsTheHoldOfARangeWithItsClaim(t *testing.T) {
 	for verdict, want := range map[live.Verdict]struct{ settled, dropped bool }{
 		live.Gone: {true, true}, live.Alive: {true, false}, live.Unknown: {}, live.Unbound: {}, live.NoEndpoint: {},
 	} {
@@ -75,9 +76,9 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 	}
 }
 
-// A range whose claim nobody has seen is let go when its CREATE cannot succeed any more, and not while the claim of its
-// name shows it.
-func TestSettle_ARangeOfACreate(t *testing.T) {
+// The hold of a range whose claim nobody has seen ends when its CREATE can no longer succeed. It stays while the claim
+// that has the name shows the range.
+func TestSettle_EndsTheHoldOfARangeWhoseCreateFailed(t *testing.T) {
 	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
 	shows.Status.AllocatedCIDR, shows.Status.PoolRef = "10.0.0.0/24", &ipamv1alpha1.PoolRef{Name: "net"}
 	another := shows.DeepCopy()
@@ -113,8 +114,8 @@ func TestSettle_ARangeOfACreate(t *testing.T) {
 	}
 }
 
-// A pool that the system has made, or an address space, lives by the ledger alone: that there is no IPPool of its ID says nothing.
-func TestSettle_ADerivedPoolIsNotDrained(t *testing.T) {
+// A hint drains neither a derived pool nor an address space. No IPPool has its ID, so that no server is asked for one.
+func TestSettle_DrainsNoDerivedPool(t *testing.T) {
 	for _, id := range []ledger.PoolID{ledger.DerivedID("net", "w", nil), ledger.AddressSpaceID("uid-of-root", "w", nil)} {
 		s := newScene(t)
 		s.ledger.root = &ledger.Pool{ID: id, Cluster: "w", Name: "net"}
@@ -125,7 +126,7 @@ func TestSettle_ADerivedPoolIsNotDrained(t *testing.T) {
 	}
 }
 
-// rootScene is a scene whose holder is a root pool.
+// rootScene makes a scene whose holder is a root pool.
 func rootScene(t *testing.T) *scene {
 	s := newScene(t)
 	s.holder = ledger.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
@@ -133,15 +134,16 @@ func rootScene(t *testing.T) *scene {
 	return s
 }
 
-// A block and a root pool leave the ledger by the same words of the servers. A shard that is away has not entered itself in an endpoint
-// slice that was made meanwhile. Older blocks and pools go only if their workspace was seen to leave.
-func TestSettle_ABlockAndARootPool(t *testing.T) {
+// A root pool drains at the same answers of the servers at which a block is freed. A shard that is away is missing in
+// an endpoint slice that was made meanwhile. So an unbound workspace frees blocks and pools that are older than the
+// slice only if its binding was seen to go.
+func TestSettle_DrainsARootPoolWhereItFreesABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
 		looks   int
 		departs bool
 		younger bool // than the endpoint slice; else as old
-		frozen  bool // of pools alone
+		frozen  bool // of the pool; the block is not judged then
 		want    bool
 	}{
 		"there":                                   {verdict: live.Alive, looks: 3},
@@ -182,8 +184,8 @@ func TestSettle_ABlockAndARootPool(t *testing.T) {
 	}
 }
 
-// A server that was restored from a backup does not know a pool that was seen deleted later.
-func TestSettle_AServerOlderThanThePool(t *testing.T) {
+// A server that lacks a pool, and is older than the pool as last seen, was restored from a backup. The pool stays.
+func TestSettle_BelievesNoServerOlderThanThePool(t *testing.T) {
 	s := rootScene(t)
 	last := gen.Pool("pool")
 	last.ResourceVersion = "100"

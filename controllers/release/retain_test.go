@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-func TestSettle_Retain(t *testing.T) {
+func TestSettle_RetainsByThePolicyLastSeen(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		recorded ledger.ReclaimPolicy
@@ -55,9 +55,9 @@ func TestSettle_Retain(t *testing.T) {
 	}
 }
 
-// The state of the block counts, whatever policy is recorded: the controller that had
-// seen the last one may have been another.
-func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
+// A block that the ledger has as retained stays while its record does, although the recorded policy is Delete: another
+// controller may have seen a later policy.
+func TestSettle_KeepsARetainedBlockWithItsRecord(t *testing.T) {
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
 	record.Spec.ClaimRef = nil
 	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/uid-of-c"}
@@ -68,8 +68,8 @@ func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
 	}
 }
 
-// elsewhere creates a claim of the same name whose CREATE was answered with the same prefix of another pool. Its reconcile
-// is still to come.
+// elsewhere answers the CREATE of a claim of the same name with the same prefix of another pool, q. The claim is not
+// reconciled yet.
 func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
 	must.Get(p.ledger.Pools().Register(p.Context(), testbed.Pool("x", "q", "10.0.0.0/24")))(p)
@@ -78,7 +78,7 @@ func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	return answeredWith(promised, claim), promised
 }
 
-// wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
+// wantOf fails the test unless the ledger has, under the ID of the claim, the block that its CREATE was answered with.
 func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block) {
 	p.Helper()
 	if b, ok, err := p.ledger.Lookup(p.Context(), holderOf(claim).Claim); err != nil || !ok || b.Pool != promised.Pool {
@@ -86,8 +86,8 @@ func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block
 	}
 }
 
-// TestSuccessor_TakesNoBlockOfAnotherPool: a block does not pass to a later claim that shows the same prefix of another
-// pool, whatever holds it: a claim that is gone, a CREATE that failed, or a record.
+// TestSuccessor_TakesNoBlockOfAnotherPool: a later claim that shows the same prefix of another pool does not get the
+// block. The block's holder is a claim that is gone, a CREATE that failed, or a claim whose record was deleted.
 func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	for name, arrange := range map[string]func(t *testing.T) (p *promiseScene, former ledger.Holder){
@@ -116,9 +116,9 @@ func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	}
 }
 
-// TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool: a claim that is gone, and showed the retained prefix of its name as one of another
-// pool, takes no retained block along.
-func TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool(t *testing.T) {
+// TestSuccessor_FreesNoRetainedBlockOfAnotherPool: a deleted claim showed the prefix that is retained for its name, but
+// as one of another pool. Its release leaves the retained block.
+func TestSuccessor_FreesNoRetainedBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	p, _ := retainedFor(t, time.Hour)
 	claim := p.answered("b")

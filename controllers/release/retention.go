@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-// retention keeps blocks without their claims, in the ledger and in their records. Its functions are those of the
+// retention retains blocks whose claims are gone, in the ledger and in their records. Its functions are those of the
 // Options.
 type retention struct {
 	ledger   views.Ledger
@@ -26,8 +26,8 @@ type retention struct {
 	clock    clock.PassiveClock
 }
 
-// until returns when the lease ends of a block that is retained now, by its class and pool as they are
-// now; zero if it has none. It is a whole second, as the record can show no other.
+// until returns when the lease of a block that is retained now ends; zero: never. The present class and pool of the
+// block say how long it is. The time is a whole second, because the record can show no other.
 func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 	lease, err := r.lease(ctx, s.block)
 	if err != nil {
@@ -39,10 +39,10 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 	return r.clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
 }
 
-// retain keeps the block, and removes the claim from its record. The transaction that retains the block
-// writes the end of the lease, which does not change from then on. If only the record is retained, the
-// ledger has lost the end, and takes it from the record. The record may be that of a former claim, whose block the
-// holder had: it becomes the holder's.
+// retain retains the block, and removes the claim from its record, seen. The transaction that retains the block writes
+// the end of the lease, which never changes afterwards. If the record is retained already and the block is not, the
+// ledger has lost the end, and retain takes it from the record. The record of a former claim, whose block the holder
+// had, becomes the holder's.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
 	retained := seen.Spec.ClaimRef == nil && seen.AllocationID() == types.UID(s.Claim)

@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// ledger has one block, of the claim default/c of the workspace w.
+// fakeLedger has one block, of the claim default/c of the workspace w.
 type fakeLedger struct {
 	every
 
@@ -30,7 +30,7 @@ type fakeLedger struct {
 	block    ledger.Block
 	released bool
 	drained  bool
-	root     *ledger.Pool // that is registered
+	root     *ledger.Pool // the one root pool; nil: none
 	revision int64
 	done     chan struct{} // closed when the block is released
 }
@@ -84,7 +84,7 @@ func (l *fakeLedger) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 func (l *fakeLedger) Revision() int64 { return l.revision }
 
-// every has the views that the package uses. A fake embeds it, and has the methods that a test calls.
+// every embeds the views that the package uses. A fake embeds it, and implements the methods that a test calls.
 type every struct {
 	views.Blocks
 	views.Pools
@@ -92,7 +92,7 @@ type every struct {
 	views.Retained
 }
 
-// all takes every part of a ledger from one.
+// all uses one fake as every view of a ledger.
 func all(l interface {
 	views.Blocks
 	views.Pools
@@ -102,16 +102,16 @@ func all(l interface {
 	return views.Ledger{Blocks: l, Pools: l, Waits: l, Retained: l}
 }
 
-// oracle says what a test wants it to.
+// oracle gives the answers that a test has set.
 type oracle struct {
 	answer live.Answer
 	err    error
-	asked  func()        // what happens while it is asked
+	asked  func()        // called while a question is answered
 	holder ledger.Holder // asked for last
-	lists  int           // of those who are bound
-	times  int           // a holder was asked for
-	lacks  client.Client // of the server that lacks the holder; none does if it is nil
-	looked func()        // what happens while a server looks whether it lacks the holder
+	lists  int           // how many censuses were taken
+	times  int           // how often a holder was asked for
+	lacks  client.Client // a client of the server that lacks the holder; nil: none does
+	looked func()        // called by Lacks
 }
 
 func (o *oracle) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
@@ -121,7 +121,8 @@ func (o *oracle) Lacks(context.Context, ledger.Holder) (client.Client, bool, err
 	return o.lacks, o.lacks != nil, nil
 }
 
-// Census fits the answer: the workspace "w" is bound nowhere if that says so.
+// Census returns a census that agrees with the answer: it lacks the workspace w if the verdict is Unbound or
+// NoEndpoint.
 func (o *oracle) Census(context.Context) (live.Census, bool, error) {
 	o.lists++
 	if o.asked != nil {
@@ -149,7 +150,7 @@ func (o *oracle) Holder(_ context.Context, h ledger.Holder) (live.Answer, error)
 	return o.answer, o.err
 }
 
-// scene is a controller with its world.
+// scene is a Controller, its fakes, and the holder at which its tests hint.
 type scene struct {
 	*Controller
 	ledger    *fakeLedger
@@ -159,8 +160,8 @@ type scene struct {
 	holder    ledger.Holder
 }
 
-// complete sets the options that a test leaves out: all workspaces are bound, nothing has a lease, and a claim that says
-// nothing is reclaimed with Delete.
+// complete sets the options that a test leaves out: all workspaces are bound, no block has a lease, and a claim without
+// a reclaim policy has Delete.
 func complete(o Options) Options {
 	if o.Bound == nil {
 		o.Bound = func(ledger.ClusterName) bool { return true }
@@ -178,7 +179,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	return newSceneWith(t, interceptor.Funcs{}, objects...)
 }
 
-// newSceneWith is newScene with a workspace that does something else when asked.
+// newSceneWith makes a scene whose workspace client is intercepted by funcs.
 func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *scene {
 	t.Helper()
 	holder := ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
@@ -197,17 +198,17 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 	return s
 }
 
-// settle settles the scene's hint with that answer.
+// settle settles a hint at the scene's holder, for whom the servers have this verdict.
 func (s *scene) settle(t *testing.T, verdict live.Verdict) bool {
 	t.Helper()
 	s.oracle.answer = live.Answer{Verdict: verdict, Client: s.workspace}
 	return must.Get(s.Settle(t.Context(), s.holder))(t)
 }
 
-// record reads the scene's IPAllocation; nil when there is none.
+// record reads the scene's IPAllocation; nil if there is none.
 func (s *scene) record(t *testing.T) *ipamv1alpha1.IPAllocation { return recordIn(t, s.workspace) }
 
-// recordIn reads the IPAllocation of the claim default/c; nil when there is none.
+// recordIn reads the IPAllocation of the claim default/c; nil if there is none.
 func recordIn(t *testing.T, workspace client.Client) *ipamv1alpha1.IPAllocation {
 	t.Helper()
 	record := gen.Allocation("c", "p", "")

@@ -41,7 +41,7 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 	return reconcile.Result{}, nil
 }
 
-// noteFreed notes that the block of a CREATE is free, if it is.
+// noteFreed notes in Answers that the block of a CREATE is free, if the ledger has nothing of the holder any more.
 func (c *Controller) noteFreed(ctx context.Context, h ledger.Holder) error {
 	s, err := c.suspect(ctx, h)
 	if err == nil && !s.known {
@@ -50,9 +50,9 @@ func (c *Controller) noteFreed(ctx context.Context, h ledger.Holder) error {
 	return err
 }
 
-// again is the time until a hint that is not settled is requeued: a backoff, or the time until something can be known.
-// That is for a block that a CREATE in flight may show when no such CREATE can succeed anymore, and where one census
-// lacks the workspace, when a second one counts.
+// again returns the time until an unsettled hint is requeued. A block that a CREATE in flight may show is asked about
+// when that CREATE can no longer succeed. If one census lacks the workspace, a second census counts after a fixed time.
+// Otherwise it is a backoff.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
 	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && block.State == ledger.Bound &&
@@ -66,32 +66,33 @@ func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	return c.backoff.When(h)
 }
 
-// Settle settles a hint at once: it reads the facts about the holder, and does what the table says. It reports false
-// while it cannot be known whether the holder is gone.
+// Settle settles a hint at once: it reads the facts about the holder, and does what the table says. It reports false if
+// the hint has to be settled again: nobody can tell now whether the holder is gone, somebody may still show the block,
+// or the block has changed meanwhile.
 func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	return c.settle(ctx, h, hinted)
 }
 
 // SettleWitnessed settles the release of a holder that a request asks about: for example, of a claim inside a range
 // that is deleted. Users send such requests, as many as they like, and no brake counts what they free. So
-// SettleWitnessed frees a block only if its claim was seen being deleted, or if the IPAllocation is still there. It
-// reports false for any other holder that seems to be gone: a kcp that was restored from a backup has never known the
-// claims that came after.
+// SettleWitnessed frees a block only if the deletion of its claim was seen, if the claim's IPAllocation is still there,
+// or if the binding of its workspace was seen to go. It reports false for any other holder that seems to be gone: a kcp
+// that was restored from a backup has never known the claims that are newer than the backup.
 func (c *Controller) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	return c.settle(ctx, h, requested)
 }
 
-// origin is the cause for settling a release.
+// origin says what asks to settle a release.
 type origin int
 
 const (
 	hinted    origin = iota // an event, the sweep, or an object that shows that the claim was known
-	requested               // a request about something else
+	requested               // a request about another object, such as the range around the claim
 )
 
 func (c *Controller) settle(ctx context.Context, h ledger.Holder, from origin) (bool, error) {
 	if ledger.Digest(ledger.PoolID(h.Claim)) != "" {
-		return true, nil // the ledger alone says when such a pool goes
+		return true, nil // a derived pool or an address space: the ledger alone says when it goes
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -112,7 +113,7 @@ func (c *Controller) settle(ctx context.Context, h ledger.Holder, from origin) (
 		settled, err = c.act(ctx, s, f)
 	}
 	if err != nil {
-		c.forgetRecord(s.Claim) // it may have changed: the next attempt reads it
+		c.forgetRecord(s.Claim) // the record may have changed: the next attempt reads it
 	}
 	return settled, err
 }
@@ -121,32 +122,32 @@ func (c *Controller) settle(ctx context.Context, h ledger.Holder, from origin) (
 type suspect struct {
 	ledger.Holder
 	origin   origin
-	known    bool          // it has something in the ledger
-	prefix   netip.Prefix  // of that
+	known    bool          // the ledger has a block, a root pool or a range of it
+	prefix   netip.Prefix  // of that block, pool or range
 	block    ledger.Block  // zero for a root pool
-	held     bool          // there is a block
-	ranged   ledger.PoolID // the pool that it holds; empty: none
-	closed   bool          // and that is being released
-	since    time.Time     // when the ledger got it, by the clock of a replica
-	revision int64         // of the ledger, when it last changed
+	held     bool          // it has a block
+	ranged   ledger.PoolID // the range that it holds; empty: none
+	closed   bool          // its range was closed for the DELETE of the claim
+	since    time.Time     // when it got the block, pool or range, by the clock of a replica
+	revision int64         // of the ledger, at the last change of the block, pool or range
 
-	// when the binding was bound that the workspace has now, if a server says that the claim is gone
+	// when the present binding of the workspace was bound; zero unless a server says that the claim is gone
 	served time.Time
-	// at the server that says that the claim is gone; nil: none does, or it was asked no more
+	// a client of the server that says that the claim is gone; nil: none was asked, or none says so
 	workspace client.Client
 	slot      record.Slot           // of the claim's record, as that server shows it
-	later     *ipamv1alpha1.IPClaim // that has the claim's name there; nil: there is none
+	later     *ipamv1alpha1.IPClaim // the claim that has the holder's name there; nil: none
 }
 
-// holds notes the block of the holder. The holder's name is that in the ledger: a hint may have that of another
-// object, by which a live holder would seem to be gone.
+// holds notes the holder's block. It takes the holder's name from the ledger, too: a hint may have the name of another
+// object, and under that name a live holder would seem to be gone.
 func (s *suspect) holds(b ledger.Block) {
 	s.Holder, s.known, s.prefix = b.Holder, true, b.Prefix
 	s.block, s.held, s.since, s.revision = b, true, b.BoundAt, b.Revision
 }
 
-// predates reports whether the block or pool may be older than an object that was made at that time, by
-// kcp's clock, which counts seconds.
+// predates reports whether the block or pool may be older than an object that kcp has made at this time. kcp's times
+// are whole seconds.
 func (s *suspect) predates(made time.Time) bool {
 	return s.known && !made.IsZero() && !s.since.After(made.Add(time.Second))
 }
@@ -167,7 +168,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 	return s, err
 }
 
-// findPool notes the root pool of the holder, if there is one.
+// findPool notes the holder's root pool, if the ledger has it.
 func (c *Controller) findPool(ctx context.Context, s *suspect) error {
 	pool, revision, known, err := c.Ledger.Pools.Read(ctx, ledger.PoolID(s.Claim))
 	if err == nil && known {

@@ -32,8 +32,8 @@ func TestSettle_FreesNothingInDoubt(t *testing.T) {
 	}
 }
 
-// A hint may name another object than the block's holder: then a server that is asked by
-// that name says that no such object has the UID. The ledger's word is what is asked for.
+// A hint may name another object than the block's holder. A server that was asked for that object would say that the
+// holder is gone. So Settle asks for the holder that the ledger names.
 func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 	s := newScene(t)
 	for _, wrong := range []ledger.Holder{
@@ -52,9 +52,9 @@ func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 	}
 }
 
-// Where the usual name of the record belongs to another claim, the holder's record has
-// the long one. The other's stays as it is.
-func TestSettle_ARecordOfTheLongName(t *testing.T) {
+// If the record of another claim has the usual name, the holder's record has the long name. Settle deletes or retains
+// the holder's record, and leaves the other record as it is.
+func TestSettle_FindsTheRecordOfTheLongName(t *testing.T) {
 	names := ipamv1alpha1.AllocationNames("default", "c")
 	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain} {
 		other, own := gen.Allocation("c", "p", "10.0.0.16/28"), gen.Allocation("c", "p", "10.0.0.0/28")
@@ -83,8 +83,9 @@ func TestSettle_ARecordOfTheLongName(t *testing.T) {
 	}
 }
 
-// With a claim go its block and its record, each without the other, too. The record of another claim stays.
-func TestSettle_TakesTheRecordAndTheBlock(t *testing.T) {
+// When a claim is gone, its record is deleted and its block freed, also if it has only one of them. The record of
+// another claim stays.
+func TestSettle_DeletesTheRecordAndFreesTheBlock(t *testing.T) {
 	own, anothers := gen.Allocation("c", "p", "10.0.0.0/28"), gen.Allocation("c", "p", "10.0.0.16/28")
 	anothers.Spec.ClaimRef.UID = "uid-of-its-successor"
 	for name, tt := range map[string]struct {
@@ -102,7 +103,7 @@ func TestSettle_TakesTheRecordAndTheBlock(t *testing.T) {
 	}
 }
 
-func TestSettle_AFaultIsAnError(t *testing.T) {
+func TestSettle_FailsIfNoServerAnswers(t *testing.T) {
 	s := newScene(t)
 	s.oracle.err = errors.New("connection refused")
 	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) || s.ledger.released {
@@ -110,8 +111,9 @@ func TestSettle_AFaultIsAnError(t *testing.T) {
 	}
 }
 
-// A storm of claims that are refused and deleted again costs the servers nothing.
-func TestSettle_AClaimThatWasNeverBoundAsksNobody(t *testing.T) {
+// The deletion of a claim that was refused is settled without a request: a storm of such claims costs the servers
+// nothing.
+func TestSettle_AsksNobodyForAClaimThatWasNeverBound(t *testing.T) {
 	s := newScene(t)
 	s.oracle.err = errors.New("asked")
 	never := s.holder
@@ -120,15 +122,15 @@ func TestSettle_AClaimThatWasNeverBoundAsksNobody(t *testing.T) {
 	if settled, err := s.Settle(t.Context(), never); err != nil || !settled {
 		t.Errorf("settled = %t, %v; nothing is left of it", settled, err)
 	}
-	// One whose block was bound, and not shown before it went, has something to settle.
+	// A claim that was deleted before it showed its block has something to settle.
 	s.Deleted(s.holder, gen.Claim("c"), nil)
 	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) {
 		t.Errorf("err = %v; its block is freed unasked, or forgotten", err)
 	}
 }
 
-// A kcp restored from a backup makes every newer claim look deleted.
-func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
+// A kcp that was restored from a backup lacks every claim that is newer than the backup. Such a server frees nothing.
+func TestSettle_BelievesNoServerOlderThanTheClaim(t *testing.T) {
 	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
 		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 		last := gen.Claim("c")
@@ -142,7 +144,7 @@ func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestSettle_AChildPoolDrains(t *testing.T) {
+func TestSettle_DrainsAChildPool(t *testing.T) {
 	s := newScene(t)
 	s.holder = ledger.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
 	s.ledger.block.Holder = s.holder
@@ -151,9 +153,9 @@ func TestSettle_AChildPoolDrains(t *testing.T) {
 	}
 }
 
-// The record that was seen with the claim is deleted as it was seen, and read only if it has been
-// written since.
-func TestSettle_TheRecordAsItWasSeen(t *testing.T) {
+// The record that came with the hint is deleted as it was seen, without a read. If it was written since it was seen,
+// the first attempt fails with a conflict and frees nothing, and the second attempt reads it.
+func TestSettle_ReadsARecordOnlyIfItHasChanged(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		written bool

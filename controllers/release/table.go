@@ -1,15 +1,16 @@
 package release
 
-// What becomes of a block whose holder may be gone is decided by this table, from facts alone. [Controller.settle]
-// reads the facts, looks up the action, and carries it out.
+// This table decides, from facts alone, what becomes of a block whose holder may be gone. [Controller.settle] reads the
+// facts. [Controller.act] looks up the action, and carries it out.
 
-// verdict says whether a holder is gone: by the word of the servers, and by the last sight of the holder.
+// verdict says whether a holder is gone: it follows from the answers of the servers, and from how the holder was last
+// seen.
 type verdict int
 
 const (
 	unknown     verdict = iota // no server can tell now
 	alive                      // it exists
-	unwitnessed                // nobody saw its deletion, and nothing but a record can show that this server ever knew it
+	unwitnessed                // it seems gone, but nobody saw its deletion: only its record can show that it existed
 	gone                       // it does not exist
 	left                       // it went with a binding of its workspace
 )
@@ -20,26 +21,26 @@ type held int
 const (
 	nothing  held = iota
 	aPool         // a pool, a root or a child
-	aRange        // a pool that the system has made, which it holds
+	aRange        // a derived pool, which a range claim holds as a whole
 	bound         // a block that is to be freed with its claim
 	keeping       // a block that is to be retained, if it has a record
 	retained      // a block that is retained
 	expired       // a retained block whose lease is over
 )
 
-// recorded is the kind of record in the place of a holder's IPAllocation.
+// recorded classifies the IPAllocation that was found under the names that the holder's record may have.
 type recorded int
 
 const (
 	noRecord       recorded = iota
 	ownRecord               // the holder's
-	retainedRecord          // the holder's, without a claim by now
-	formerRecord            // the retained one of a former claim of the name, whose block the holder has
-	strayRecord             // the holder's, but stored after it had gone, or after a binding that it went with
-	otherRecord             // that of another claim of the name
+	retainedRecord          // the holder's, retained: it names no claim any more
+	formerRecord            // left over from a former claim of the name, whose block the holder has now
+	strayRecord             // the holder's, but stored too late: the holder, or the binding that it went with, had gone
+	otherRecord             // another claim's
 )
 
-// facts decide about a holder that may be gone.
+// facts are all that the table considers about a holder that may be gone.
 type facts struct {
 	verdict verdict
 	held    held
@@ -48,42 +49,43 @@ type facts struct {
 	kept bool
 }
 
-// verb says how a block goes on.
+// verb names the change to the block, pool or range of the holder.
 type verb int
 
 const (
 	wait     verb = iota // ask again later
-	leave                // nothing
+	leave                // do nothing
 	withdraw             // end the waits of a claim that has no block
-	drain                // take the pool out of the ledger, once others hold no block of it
-	unhold               // end the hold of a range, whose pool goes when it is empty
+	drain                // drain the pool: it leaves the ledger when nobody holds a block of it
+	unhold               // end the hold of the range, whose pool is retired when it is empty
 	retain               // keep the block without its claim
-	free                 // free the block, as its claim is gone
-	vacate               // free it, as its workspace has left
-	expire               // free it, as its lease is over
+	free                 // free the block, because its claim is gone
+	vacate               // free the block, because its workspace has left
+	expire               // free the block, because its lease is over
 )
 
-// action is the answer of the table. The record goes before the block, so that no free address is still published.
+// action is the answer of the table. The record is deleted before the block is freed, so that no free address is
+// published.
 type action struct {
 	drop bool // delete the record
 	then verb
 }
 
-// rule applies to facts that are in each of its sets.
+// rule applies to facts if each of its sets has the fact of the same name.
 type rule struct {
 	verdict, held, record, kept set
 	action
 }
 
-// table is rules that are read from the top: the first one that applies decides.
+// table is a list of rules. The first rule that applies decides.
 type table []rule
 
-// rules decide about every holder. They free nothing in doubt, nor what somebody may show.
-// [TestDecide_EveryCombination] has the action of every combination of facts.
+// rules decide about every holder. They free no block in doubt, and none that somebody may show.
+// [TestDecide_MatchesTheTables] has the action of every combination of facts.
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},
 	{verdict: of(alive), action: action{then: leave}},
-	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // to the sweep, which has a brake
+	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // for the sweep, which has a brake
 	{held: of(aPool), action: action{then: drain}},
 	{held: of(nothing), action: action{drop: true, then: withdraw}},
 	{kept: of(yes), action: action{then: wait}},
@@ -104,7 +106,8 @@ var (
 // decide looks up the action for a holder.
 func decide(f facts) action { return rules.decide(f) }
 
-// decide finds the first rule that applies. It never deletes the record of another claim.
+// decide returns the action of the first rule that applies. The action deletes no record if there is none, or if it is
+// another claim's.
 func (t table) decide(f facts) action {
 	for _, r := range t {
 		if r.verdict.has(int(f.verdict)) && r.held.has(int(f.held)) && r.record.has(int(f.record)) && r.kept.has(f.keeps()) {
@@ -124,7 +127,7 @@ func (f facts) keeps() int {
 	return 0
 }
 
-// set is a set of values of a fact; empty: all of them.
+// set is a set of values of one fact. The empty set has all values.
 type set uint
 
 func of[T ~int](values ...T) (s set) {

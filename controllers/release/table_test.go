@@ -9,14 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// marks of the verbs in the tables below. A "-" before one says that the record is deleted first.
+// marks has the sign of each verb in the tables below. A "-" before the sign says that the record is deleted first.
 var marks = map[verb]string{
 	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", free: "f", vacate: "v", expire: "e",
 }
 
-// tables have a line for each thing that a holder may have. A line has a group for each kind of record: none, its own, its
-// own without a claim, that of a former claim whose block it has, its own that came too late, that of another claim. A
-// group has two actions: the second is for a block, or a range, that somebody may show.
+// tables has the actions for each verdict that leaves a choice. A line is for one kind of thing that a holder may have.
+// A group in a line is for one kind of record: none, the holder's own, its own without a claim, one of a former claim
+// whose block the holder has, its own that was stored too late, that of another claim. The second action of a group is
+// for a block, or a range, that somebody may show.
 var tables = map[verdict]string{
 	unwitnessed: `
 nothing     . . | -o-o | -o-o |  . . |  . . |  . .
@@ -63,8 +64,8 @@ func each(do func(facts)) {
 	}
 }
 
-// TestDecide_EveryCombination compares the actions of all combinations of facts with the tables.
-func TestDecide_EveryCombination(t *testing.T) {
+// TestDecide_MatchesTheTables compares the actions of all combinations of facts with the tables.
+func TestDecide_MatchesTheTables(t *testing.T) {
 	t.Parallel()
 	got := map[verdict]*strings.Builder{unwitnessed: {}, gone: {}, left: {}}
 	each(func(f facts) {
@@ -90,9 +91,9 @@ func TestDecide_EveryCombination(t *testing.T) {
 	}
 }
 
-// TestDecide_NothingIsFreedInDoubt: a block is freed only if its holder is gone, and nobody may show it; and a record that
-// is another claim's is never deleted.
-func TestDecide_NothingIsFreedInDoubt(t *testing.T) {
+// TestDecide_FreesNothingInDoubt: a block is freed only if its holder is gone and nobody may show it, and the record of
+// another claim is never deleted.
+func TestDecide_FreesNothingInDoubt(t *testing.T) {
 	t.Parallel()
 	frees := map[verb]bool{free: true, vacate: true, expire: true, unhold: true}
 	each(func(f facts) {
@@ -110,8 +111,8 @@ func TestDecide_NothingIsFreedInDoubt(t *testing.T) {
 	})
 }
 
-// TestDecide_EveryRuleIsNeeded: there is no rule that others always come before.
-func TestDecide_EveryRuleIsNeeded(t *testing.T) {
+// TestDecide_NeedsEveryRule: without any one of the rules, some combination of facts has another action.
+func TestDecide_NeedsEveryRule(t *testing.T) {
 	t.Parallel()
 	for i, r := range rules {
 		without, needed := slices.Delete(slices.Clone(rules), i, i+1), false

@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// deletedWithRecord is a scene whose claim was seen deleted, with its record as the server has it. The
-// server of the workspace lacks the claim, and what else is asked is not known.
+// deletedWithRecord makes a scene whose claim was seen deleted, with its record as the server has it. The server of the
+// workspace lacks the claim. To every other question the verdict is Unknown.
 func deletedWithRecord(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
@@ -20,8 +20,9 @@ func deletedWithRecord(t *testing.T) *scene {
 	return s
 }
 
-// A read of the claim and the deletion of its record settle what was seen.
-func TestSettle_TheRecordIsTheWitness(t *testing.T) {
+// A read that lacks the claim and the deletion of its record, as it was seen, suffice to free the block. The holder is
+// not asked for.
+func TestSettle_TakesTheRecordAsWitness(t *testing.T) {
 	s := deletedWithRecord(t)
 	settled, err := s.Settle(t.Context(), s.holder)
 	if err != nil || !settled || !s.ledger.released || s.record(t) != nil {
@@ -33,8 +34,9 @@ func TestSettle_TheRecordIsTheWitness(t *testing.T) {
 	}
 }
 
-// Without the witness the servers are asked as for any other hint. Here they do not know.
-func TestSettle_NoWitness(t *testing.T) {
+// Without a record that proves that the claim is gone, Settle asks the servers for the holder once, as for any other
+// hint. They do not know, so nothing is freed.
+func TestSettle_AsksTheServersWithoutAWitness(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *scene){
 		"the claim is there": func(_ *testing.T, s *scene) { s.oracle.lacks = nil },
 		"the server has no such record": func(t *testing.T, s *scene) {
@@ -71,8 +73,8 @@ func TestSettle_NoWitness(t *testing.T) {
 	}
 }
 
-// A block that changed after its record went is freed at the next look.
-func TestSettle_AfterTheWitnessIsGone(t *testing.T) {
+// A block that changes after its record was deleted is freed by the next attempt, which has no record as witness.
+func TestSettle_FreesABlockAfterItsWitnessIsGone(t *testing.T) {
 	s := deletedWithRecord(t)
 	s.oracle.looked = func() { s.ledger.block.Revision++ }
 	if settled, err := s.Settle(t.Context(), s.holder); err != nil || settled || s.ledger.released {
@@ -84,7 +86,7 @@ func TestSettle_AfterTheWitnessIsGone(t *testing.T) {
 	}
 }
 
-func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
+func TestArrived_StartsTheAbsenceAgain(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
 	s.Arrived("w")
@@ -94,9 +96,9 @@ func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
 	}
 }
 
-// A shard may be started again more than once. A server that shows the claim in between shows that its workspace is bound, though no census
-// was taken then.
-func TestSettle_ALookInBetweenStartsOver(t *testing.T) {
+// A shard may be started again more than once. If a server shows the claim between two censuses, its workspace is
+// bound, and the first census counts no more. An answer to a read that began before the first census changes nothing.
+func TestServed_StartsTheAbsenceAgain(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
@@ -105,16 +107,17 @@ func TestSettle_ALookInBetweenStartsOver(t *testing.T) {
 	if s.settle(t, live.Unbound) || s.ledger.released {
 		t.Error("freed at the first look after a server has shown the claim")
 	}
-	s.served(s.holder.Cluster, s.clock.Now().Add(-time.Second)) // by a read that began before
+	s.served(s.holder.Cluster, s.clock.Now().Add(-time.Second)) // by a read that began before the census
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
 	if !s.settle(t, live.Unbound) || !s.ledger.released {
 		t.Error("not freed at the second look after that")
 	}
 }
 
-// A request frees a block if the deletion of its claim was seen, if the IPAllocation is still there, or if the binding of the
-// workspace was seen to go. A restored kcp may never have known any other claim that it lacks.
-func TestSettleWitnessed_FreesWhatWasKnown(t *testing.T) {
+// A request frees a block if the deletion of its claim was seen, if the IPAllocation is still there, or if the binding
+// of the workspace was seen to go. A restored kcp may never have known any other claim that it lacks. GoneWitnessed
+// foresees the result, and changes nothing.
+func TestSettleWitnessed_FreesOnlyClaimsThatWereKnown(t *testing.T) {
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
 	for name, tt := range map[string]struct {
 		record        bool
@@ -165,8 +168,9 @@ func TestSettleWitnessed_FreesWhatWasKnown(t *testing.T) {
 	}
 }
 
-// The hold of a range ends, and a pool drains, by the same rule: neither has an IPAllocation.
-func TestSettleWitnessed_KeepsRangesAndPools(t *testing.T) {
+// A request ends the hold of a range only if the deletion of its claim was seen, and drains a pool only if the deletion
+// of its IPPool was seen: neither has an IPAllocation.
+func TestSettleWitnessed_NeedsTheDeletionOfARangeOrPool(t *testing.T) {
 	for _, seen := range []bool{false, true} {
 		s, ranges := rangeScene(t, "uid-of-c")
 		p := rootScene(t)
