@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// glance is how often memory is looked at.
+	// glance is how often a range that is not in memory yet is looked for there.
 	glance = 50 * time.Millisecond
-	// followTime is how long memory may take to follow another replica.
+	// followTime is how long memory may take to follow the writes of another replica.
 	followTime = 500 * time.Millisecond
 )
 
-// Releases settles what claims have left behind.
+// Releases settles the releases of claims that may be gone.
 type Releases interface {
 	Settle(ctx context.Context, h ledger.Holder) (bool, error)
 	SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error)
@@ -33,18 +33,19 @@ type Releases interface {
 type Closer struct {
 	*Keeper
 	Releases Releases
-	// HasAll reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of them.
+	// HasAll reports whether the ledger has every pool that the status of the claim may name, and has lost nothing of
+	// these pools.
 	HasAll func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
-	// InOffice confirms that this process writes the ledger: else a claim, or a class, without a range in memory may
-	// have one.
+	// InOffice returns an error unless this process is the writer of the ledger. Another writer may know of a range that
+	// this memory lacks.
 	InOffice func(context.Context) error
 }
 
 var _ door.Closer = (*Closer)(nil)
 
-// CloseRange implements door.Closer. A DELETE of a claim that is Terminating closes nothing: the first one has, and a
-// finalizer of the claim's owner could have the range of a shared network closed again and again, which keeps other
-// workspaces out.
+// CloseRange implements door.Closer. For a claim that is Terminating it closes nothing: the first DELETE has done so.
+// Else the claim's owner could keep the range of a shared network closed, and other workspaces out, by a finalizer and
+// more DELETEs.
 func (c *Closer) CloseRange(
 	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
 ) (inside string, err error) {
@@ -74,7 +75,7 @@ func (c *Closer) CloseRange(
 		}
 		err = c.close(ctx, p, p.Derived.Holder.Claim)
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
-			return false, nil // somebody came meanwhile
+			return false, nil // another claim uses the range meanwhile
 		}
 		return err == nil, err
 	})
@@ -88,7 +89,8 @@ func (c *Closer) CloseRange(
 	return say(p, last, by), nil
 }
 
-// held finds the pool that a claim holds.
+// held finds the pool that a claim holds. If the claim shows a range that it does not hold, held waits a moment for
+// memory to follow other replicas. It then fails with errLost if the ledger may have lost the pool of that range.
 func (c *Closer) held(
 	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim,
 ) (p ledger.Pool, ok bool, err error) {
@@ -96,7 +98,7 @@ func (c *Closer) held(
 		p, ok = c.Ranges.Held(promise.IDOf(in, claim))
 		return ok || claim.Status.AllocatedCIDR == "", nil
 	}
-	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, find) // a claim may show a range that it has not
+	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, find) // a claim may show a range that it does not hold
 	if !ok && claim.Status.AllocatedCIDR != "" {
 		if all, err := c.HasAll(ctx, in, claim); err != nil || !all {
 			return p, false, errors.Join(errLost, err)
@@ -105,10 +107,10 @@ func (c *Closer) held(
 	return p, ok, ctx.Err()
 }
 
-// close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is
-// retired when the claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if
-// somebody else has opened the range, and with ErrDeposed if another process has the office by now: that finds the
-// range open, and may have bound in it.
+// close retires the idle pools below an empty range, closes the range, and deletes its IPPool. The pool of the range is
+// retired when the claim is gone. If close fails, it opens the range again, unless the range was closed before. It
+// fails with ErrChanged if another caller has opened the range meanwhile, and with ErrDeposed if another process has
+// become the writer of the ledger: that process finds the range open, and may have bound a block in it.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
@@ -131,7 +133,7 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 	return nil
 }
 
-// confirm confirms that a pool is closed until that time, in the ledger that this process writes.
+// confirm returns an error unless the pool is closed until that time, and this process is the writer of the ledger.
 func (c *Closer) confirm(ctx context.Context, p ledger.Pool, until time.Time) error {
 	if err := c.Ranges.Confirm(ctx, p.ID, until); err != nil {
 		return fmt.Errorf("close pool %s: %w", p.Name, err)
@@ -139,8 +141,8 @@ func (c *Closer) confirm(ctx context.Context, p ledger.Pool, until time.Time) er
 	return nil
 }
 
-// Replace retires a pool that nobody uses, and those below it: another one is to be made for its scope. It fails with
-// ledger.ErrPoolInUse or ledger.ErrChanged if one of them is used by now.
+// Replace retires a pool that nobody uses, and the pools below it, so that another pool can be made for its scope. It
+// fails with ledger.ErrPoolInUse or ledger.ErrChanged if one of these pools is in use.
 func (c *Closer) Replace(ctx context.Context, p ledger.Pool) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err

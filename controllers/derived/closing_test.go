@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// ranged makes a claim that holds the pool of a network.
+// ranged makes a claim, and the pool of a network that it holds.
 func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ipamv1alpha1.IPClaim, ledger.Pool) {
 	s.Helper()
 	claim := gen.Claim("range-"+class, gen.OfClass(class))
@@ -27,7 +27,7 @@ func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ip
 	return claim, p
 }
 
-// shared makes a claim with these finalizers that holds a pool which all workspaces share.
+// shared makes a claim with these finalizers, and a pool that it holds and all workspaces share.
 func (s *scene) shared(finalizers ...string) (*ipamv1alpha1.IPClaim, ledger.Pool) {
 	s.Helper()
 	claim := gen.Claim("range", gen.OfClass("net"))
@@ -47,7 +47,7 @@ func (s *scene) guest(p ledger.Pool, name string) {
 	must.Get(s.alloc.Bind(s.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: by}))(s)
 }
 
-// closes asks for the DELETE of a claim, within half a second.
+// closes calls CloseRange for the DELETE of a claim, with half a second of time, and returns the refusal.
 func (s *scene) closes(claim *ipamv1alpha1.IPClaim, dry bool) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 500*time.Millisecond)
@@ -59,7 +59,7 @@ func (s *scene) closes(claim *ipamv1alpha1.IPClaim, dry bool) string {
 	return inside
 }
 
-// mustClose asks for the DELETE of a claim, and expects it to be allowed.
+// mustClose calls CloseRange for the DELETE of a claim, and fails the test if the DELETE is refused.
 func (s *scene) mustClose(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	if inside := s.closes(claim, false); inside != "" {
@@ -67,7 +67,7 @@ func (s *scene) mustClose(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// space returns an address space of a pool. It begins with its first block.
+// space returns an address space of a pool. The ledger has it from its first block on.
 func (s *scene) space(pool ledger.PoolID) ledger.Pool {
 	s.Helper()
 	return s.spaceFor(pool, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}})
@@ -105,9 +105,9 @@ func (s *scene) wantOpen(p ledger.Pool) {
 	}
 }
 
-// A range is closed, and its IPPool gone, when its DELETE is allowed; the idle pools below it are gone, too. When the claim is gone,
-// so is the pool.
-func TestCloseRange_AnEmptyRange(t *testing.T) {
+// When the DELETE of an empty range is allowed, the range is closed, its IPPool is gone, and the idle pools below it
+// are retired. When the claim is gone, the pool is retired, too. A dry run changes nothing.
+func TestCloseRange_ClosesAnEmptyRange(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	below := s.network("sub", "a", p.ID, 28)
@@ -127,8 +127,8 @@ func TestCloseRange_AnEmptyRange(t *testing.T) {
 	}
 }
 
-// A claim that was answered holds its range by the allocation ID that it shows, and can be deleted at once. So can one that shows the
-// ID of another claim, whose range stays open.
+// A claim that was answered holds its range by the allocation ID that it shows. If it is deleted, that range is closed.
+// If another claim shows the same ID and is deleted, the range stays open.
 func TestCloseRange_FindsTheRangeByAllocationID(t *testing.T) {
 	s := newScene(t)
 	claim, thief := gen.Claim("net", gen.OfClass("net")), gen.Claim("thief", gen.OfClass("net"))
@@ -151,8 +151,8 @@ func TestCloseRange_FindsTheRangeByAllocationID(t *testing.T) {
 	}
 }
 
-// A claim that holds nothing is deleted, unless the ledger may have lost the range that the claim shows.
-func TestCloseRange_NoRange(t *testing.T) {
+// A claim that holds no range may be deleted, unless the ledger may have lost the range that the claim shows.
+func TestCloseRange_AllowsAClaimWithoutARange(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("net", gen.OfClass("net"))
 	claim.Status.AllocatedCIDR = "10.0.0.0/24"
@@ -165,8 +165,8 @@ func TestCloseRange_NoRange(t *testing.T) {
 	}
 }
 
-// The DELETE of a claim that is Terminating leaves its range as it is. Its owner may send it as often as he likes: the CREATEs of others in
-// a shared network are served.
+// A further DELETE of a Terminating claim does not close its range. However often the owner sends it, the CREATEs of
+// other workspaces in a shared network are served.
 func TestCloseRange_IgnoresATerminatingClaim(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared("example.com/stays")
@@ -180,8 +180,8 @@ func TestCloseRange_IgnoresATerminatingClaim(t *testing.T) {
 	s.guest(p, "guest")
 }
 
-// A pool that is to be replaced goes with those below it, and with its IPPool, unless somebody uses one of them.
-func TestReplace_RetiresWhatNobodyUses(t *testing.T) {
+// Replace retires a pool and the pools below it, with their IPPools. If one of these pools is in use, it retires none.
+func TestReplace_RetiresOnlyUnusedPools(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	below := s.network("sub", "a", p.ID, 28)

@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// interval is the time between two looks at all pools, in memory.
+	// interval is the time between two sweeps over all pools in memory.
 	interval = 5 * time.Second
-	// stray is the age at which an IPPool is deleted that has no status, and no pool in the ledger.
+	// stray is the age at which an IPPool with neither a status nor a pool in the ledger is deleted.
 	stray = time.Minute
-	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
+	// leftIdle is how long at most an idle pool stays whose workspace is bound nowhere.
 	leftIdle = 10 * time.Second
 )
 
-// DefaultIdle is how long a pool is idle until it goes, unless that is said otherwise.
+// DefaultIdle is how long a pool is idle until it is retired, by default.
 const DefaultIdle = 10 * time.Minute
 
 // Options configure a Controller. All fields but Idle are required.
 type Options struct {
 	*Closer
-	// News are those that the Controller takes.
+	// News are the requests that the Controller reconciles.
 	*News
-	// Idle is how long a pool is used by nobody until it is retired. 0: it stays.
+	// Idle is how long a pool is unused until it is retired. 0: it stays, unless its workspace is bound nowhere.
 	Idle time.Duration
-	// Bound reports whether a workspace is bound, as far as the caches show it.
+	// Bound reports whether the caches show a workspace as bound.
 	Bound func(ledger.ClusterName) bool
 }
 
@@ -53,13 +53,13 @@ type Controller struct {
 	idle map[ledger.PoolID]idleness
 }
 
-// idleness is since when a pool is idle, by the changes of its space that there had been.
+// idleness says since when a pool is idle, and how many changes of its space there had been at that time.
 type idleness struct {
 	since   time.Time
 	changes int64
 }
 
-// New makes the controller and has mgr run it.
+// New makes a Controller that mgr runs.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
 	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any {
@@ -76,22 +76,22 @@ func newController(opts Options) *Controller {
 
 var _ manager.LeaderElectionRunnable = (*Controller)(nil)
 
-// NeedLeaderElection says that one replica keeps the objects in step.
+// NeedLeaderElection says that the leader alone keeps the IPPools in step.
 func (c *Controller) NeedLeaderElection() bool { return true }
 
-// Start looks at all pools from time to time, until the context ends.
+// Start sweeps over all pools from time to time, until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
 	wait.JitterUntilWithContext(ctx, c.sweep, interval, 0.2, true)
 	return nil
 }
 
-// sweep queues the pools for which something is due: that are closed for too long, or are idle for too long, or have no
-// IPPool. All of it is in memory.
+// sweep queues the pools that need a reconcile: closed or idle for too long, or without an IPPool. It reads memory
+// alone.
 func (c *Controller) sweep(ctx context.Context) {
 	there := map[ledger.PoolID]bool{}
 	for p := range c.Ranges.All() {
 		if ledger.IsAddressSpace(p.ID) {
-			continue // it goes with its last block
+			continue // an address space goes with its last block
 		}
 		there[p.ID] = true
 		c.watch(p)
@@ -112,13 +112,15 @@ func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
 	return c.old(p) || c.Bound(p.Cluster) && !c.shown(ctx, p)
 }
 
-// shown reports whether the cache shows the IPPool of a pool.
+// shown reports whether the cache shows the IPPool of a pool. It is true, too, if the workspace has no cache: no IPPool
+// can be made there now.
 func (c *Controller) shown(ctx context.Context, p ledger.Pool) bool {
 	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(p.Cluster))
-	return err != nil || c.shows(ctx, cl, p) == ours // without a cluster nothing can be made there now
+	return err != nil || c.shows(ctx, cl, p) == ours
 }
 
-// watch notes since when a pool is idle. A pool whose space has changed since the last look was used in between.
+// watch notes since when a pool is idle. If the space of the pool has changed since the last call, the pool was used in
+// between, and its idle time begins again.
 func (c *Controller) watch(p ledger.Pool) {
 	idle, changes := catalog.Idle(c.Ledger.Pools, c.Ranges, p)
 	c.mu.Lock()
@@ -130,9 +132,9 @@ func (c *Controller) watch(p ledger.Pool) {
 	}
 }
 
-// old reports whether a pool is idle for so long that it goes. A pool whose range claim has gone does at once, as it
-// would have with the claim's DELETE: that is not refused where the namespace is deleted, and what lived inside was
-// still there.
+// old reports whether a pool is idle for long enough to be retired. A pool whose range claim is gone is retired as soon
+// as it is idle, as the claim's DELETE would have done. When a namespace is deleted, that DELETE is allowed although
+// claims are still inside.
 func (c *Controller) old(p ledger.Pool) bool {
 	c.mu.Lock()
 	seen, ok := c.idle[p.ID]
@@ -149,7 +151,8 @@ func (c *Controller) old(p ledger.Pool) bool {
 	return !never && c.Clock.Since(seen.since) >= after
 }
 
-// stays returns how long a pool stays that is idle. A workspace that is bound no more is not kept waiting.
+// stays returns how long an idle pool stays, or that it is never retired for being idle. If its workspace is no longer
+// bound, it stays for leftIdle at most.
 func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
 	if of := p.Derived.Workspace.Cluster(); of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
 		return min(max(c.Idle, time.Nanosecond), leftIdle), false
@@ -157,8 +160,8 @@ func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
 	return c.Idle, c.Idle == 0
 }
 
-// Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It
-// does not block.
+// Seen queues the pool of an IPPool that was created (before is nil) or deleted (after is nil) in a workspace. A change
+// of an IPPool it ignores. It does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	object := cmp.Or(after, before)
 	if before != nil && after != nil || object.Spec.ClassRef == nil {
@@ -172,10 +175,10 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// Left takes the news of a workspace that is bound no more: kcp deletes the IPPools there. It does not block.
+// Left notes that a workspace is no longer bound: kcp deletes the IPPools there. It does not block.
 func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluster) }
 
-// Reconcile looks at one pool, and at the IPPool of its name.
+// Reconcile moves a pool along its life. If the pool is gone, it deletes the IPPool of its name.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	p, known := c.Ledger.Pools.Get(req.id)
 	if !known || p.Cluster != req.cluster || p.Name != req.name {
@@ -191,8 +194,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
-// clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its
-// CIDR, and was not retired, tells of a ledger that has lost it.
+// clear deletes the IPPool of a derived pool that is not in the ledger. If the IPPool shows a CIDR, and the pool was
+// not retired, the ledger has lost the pool, and the IPPool stays.
 func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, error) {
 	gone := ledger.Pool{ID: req.id, Cluster: req.cluster, Name: req.name}
 	object, ok, err := c.leftover(ctx, gone)
@@ -217,7 +220,7 @@ func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, 
 func (c *Controller) leftover(ctx context.Context, gone ledger.Pool) (object *ipamv1alpha1.IPPool, ok bool, err error) {
 	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(gone.Cluster))
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // it goes with its workspace, or is seen again
+		return nil, false, nil //nolint:nilerr // the IPPool goes with its workspace, or is seen again
 	}
 	object = &ipamv1alpha1.IPPool{}
 	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: gone.Name}, object); err != nil ||
@@ -225,5 +228,5 @@ func (c *Controller) leftover(ctx context.Context, gone ledger.Pool) (object *ip
 		return nil, false, client.IgnoreNotFound(err)
 	}
 	_, another := catalog.IDOf(c.Ledger.Pools, object, gone.Cluster)
-	return object, !another && object.Spec.CIDR == "", nil // else it is that of another pool, or was written by somebody
+	return object, !another && object.Spec.CIDR == "", nil // else another pool has it, or a user wrote it
 }

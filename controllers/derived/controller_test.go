@@ -15,8 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// An IPPool that is missing is created again.
-func TestReconcile_AMissingObject(t *testing.T) {
+func TestReconcile_CreatesAMissingIPPool(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	s.deletes(s.object(p))
@@ -29,7 +28,7 @@ func TestReconcile_AMissingObject(t *testing.T) {
 	}
 }
 
-// The pools above that of a claim are published after its CREATE was answered, each once.
+// Announce queues each derived pool once, to be published, and leaves out a pool that a user has written.
 func TestAnnounce_PublishesSoon(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
@@ -43,9 +42,9 @@ func TestAnnounce_PublishesSoon(t *testing.T) {
 	}
 }
 
-// An IPPool without a pool in the ledger is deleted: at once if the pool was retired, after a while if it never had a status. One
-// that shows its CIDR tells of a ledger that has lost it.
-func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
+// An IPPool without a pool in the ledger is deleted: at once if the pool was retired, and after a while if the IPPool
+// shows no CIDR. If it shows a CIDR and the pool was not retired, the ledger has lost the pool, and the IPPool stays.
+func TestReconcile_DeletesAnIPPoolWithoutAPool(t *testing.T) {
 	for name, tt := range map[string]struct {
 		retired bool
 		cidr    string
@@ -90,8 +89,9 @@ func (l without) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return l.Pools.Get(id)
 }
 
-// A pool that nobody uses goes after a while, the one below before the one above. A pool that is used in between stays.
-func TestSweep_IdlePools(t *testing.T) {
+// A pool that nobody has used for DefaultIdle is retired, after the pool below it. Each use starts that time again. A
+// pool that a claim holds stays.
+func TestSweep_RetiresIdlePools(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	below := s.network("sub", "a", p.ID, 28)
@@ -115,9 +115,10 @@ func TestSweep_IdlePools(t *testing.T) {
 	}
 }
 
-// When a namespace is deleted, its range claims go in any order, and those of others may live inside. A pool whose range claim has
-// gone goes once it is empty, however long idle pools stay; one that a claim holds again, or that never was held, does not.
-func TestSweep_PoolsGoWithTheirLastRangeClaim(t *testing.T) {
+// When a namespace is deleted, its range claims go in any order, and the claims of others may still be inside. A pool
+// whose range claim is gone is retired as soon as it is empty, however long idle pools stay. A pool that a claim holds
+// again, or that no claim has ever held, stays.
+func TestSweep_RetiresEmptyPoolsWhoseRangeClaimIsGone(t *testing.T) {
 	s := newScene(t)
 	s.Idle = 0
 	network, net := s.ranged("net", "a", "root", 24)
@@ -149,9 +150,9 @@ func TestSweep_PoolsGoWithTheirLastRangeClaim(t *testing.T) {
 	}
 }
 
-// A pool that a CREATE makes for a scope whose pool has just gone with its range claim stays, though no sweep was in between: the
-// CREATE is about to bind its block there.
-func TestSweep_PoolsMadeAgainStay(t *testing.T) {
+// A CREATE makes a pool for a scope whose former pool was just retired with its range claim. The new pool stays,
+// although no sweep came in between: the CREATE is about to bind its block there.
+func TestSweep_KeepsAPoolThatWasMadeAgain(t *testing.T) {
 	s := newScene(t)
 	s.Idle = 0
 	claim, net := s.ranged("net", "a", "root", 24)
@@ -167,8 +168,8 @@ func TestSweep_PoolsMadeAgainStay(t *testing.T) {
 	}
 }
 
-// With 0, idle pools stay, but not those of a workspace that is bound nowhere.
-func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
+// If Idle is 0, idle pools stay, except those of a workspace that is bound nowhere.
+func TestSweep_RetiresIdlePoolsOfAnUnboundWorkspace(t *testing.T) {
 	s := newScene(t)
 	s.Idle = 0
 	p := s.network("net", "a", "root", 24)
@@ -181,9 +182,9 @@ func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	}
 }
 
-// A workspace that is out of sight may be bound: a list has left it out a moment ago, or an endpoint has not listed who is. Its pools are
-// idle for no longer because of that.
-func TestSweep_IdlePoolsOfAWorkspaceOutOfSight(t *testing.T) {
+// A workspace that no cache shows as bound may be bound: a list has left it out a moment ago, or an endpoint has not
+// listed its bindings yet. Its pools are not retired earlier because of that.
+func TestSweep_KeepsIdlePoolsOfAWorkspaceThatMayBeBound(t *testing.T) {
 	for name, hides := range map[string]func(s *scene){
 		"left out by a list": func(s *scene) {
 			binding := testbed.Binding(string(tenant), "root:w")
@@ -207,8 +208,9 @@ func TestSweep_IdlePoolsOfAWorkspaceOutOfSight(t *testing.T) {
 	}
 }
 
-// Where nobody has seen the workspace go, two looks that do not find it bound count.
-func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
+// If nobody has seen a workspace leave, its idle pool is retired only when two answers, with time in between, say that
+// the workspace is bound nowhere.
+func TestSweep_AsksTwiceForAWorkspaceThatNobodySawLeave(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	s.sweeps()
@@ -221,9 +223,10 @@ func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
 	}
 }
 
-// A pool that is older than the endpoint slice stays, as its workspace may be on a shard that is away, and is in no slice that was made
-// since: when the shard is back, the IPPool shows the addresses.
-func TestSweep_IdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
+// The workspace of a pool may be on a shard that is away, and that is missing in an endpoint slice which was made
+// meanwhile. So a pool that is older than the endpoint slice stays: when the shard is back, its IPPool shows the
+// addresses.
+func TestSweep_KeepsIdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	s.sweeps()
@@ -235,7 +238,7 @@ func TestSweep_IdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
 	}
 }
 
-// wantUnseen expects a pool to be due, and to stay, as no server says whether its IPPool is there.
+// wantUnseen expects a pool to be due, and to stay, because no server says whether its IPPool is there.
 func (s *scene) wantUnseen(p ledger.Pool) {
 	s.Helper()
 	s.sweep(s.Context())
@@ -246,8 +249,8 @@ func (s *scene) wantUnseen(p ledger.Pool) {
 	}
 }
 
-// An address space goes by itself with its last block, and not while one cools there.
-func TestSweep_AddressSpaces(t *testing.T) {
+// An address space goes by itself with its last block. It stays while a block cools in it.
+func TestSweep_LeavesAddressSpacesToTheirLastBlock(t *testing.T) {
 	s := newScene(t)
 	space := s.space("root")
 	s.bind(space, "c")
@@ -264,9 +267,10 @@ func TestSweep_AddressSpaces(t *testing.T) {
 	s.wantGone(space)
 }
 
-// A controller may be killed after any of its writes while it closes a range, and nobody may send the DELETE again. Then the range is
-// as it was when the next one has looked. It can be released then, and nothing is left.
-func TestCloseRange_KilledAndNotAskedAgain(t *testing.T) {
+// A controller may be killed after any of its writes while it closes a range, and nobody may send the DELETE again. The
+// sweeps of the next controller open and publish the range again. When the claim is deleted later, no pool and no
+// IPPool is left.
+func TestCloseRange_LeavesTheRangeOpenIfItIsKilled(t *testing.T) {
 	t.Parallel()
 	for writes, dead := 1, true; dead; writes++ {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {

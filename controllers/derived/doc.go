@@ -1,11 +1,12 @@
-// Package derived keeps the IPPools of the pools that the system makes, and retires those pools.
+// Package derived keeps the IPPools of derived pools, which the system makes, and retires these pools.
 //
 //	CREATE of a claim        Publish: the IPPools of the pools that it was served from
 //	DELETE of a range claim  CloseRange: the pool is empty, closed, and its IPPool gone; then the claim goes
 //	the claim is gone        Retire: the pool leaves the ledger
 //	nobody uses a pool       a sweep closes and retires it
 //
-// The ledger decides, and the objects follow it: a missing one is created, one without a pool is deleted, and no pool
-// comes into the ledger by its object. So an object needs no finalizer. It goes before the pool does, while the pool is
-// closed: an object without a pool tells of a ledger that has lost something, and is left to package recover.
+// The ledger decides, and the IPPools follow it: a missing IPPool is created, the IPPool of a retired pool is deleted,
+// and no IPPool brings a pool into the ledger. So an IPPool needs no finalizer. It is deleted before its pool leaves
+// the ledger, while the pool is closed: any other IPPool without a pool shows that the ledger has lost the pool, and is
+// left to package recover.
 package derived

@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// named is how many of those inside a range are named.
+	// named is how many occupants of a range a refusal names.
 	named = 3
-	// looked is how many times servers are asked for one of them at most, for one DELETE.
+	// looked is how many times at most one DELETE asks the servers for an occupant.
 	looked = 64
-	// atOnce is how many of them are asked for at the same time.
+	// atOnce is how many occupants are asked for at the same time.
 	atOnce = 16
-	// counted is how many of them are counted.
+	// counted is how many occupants are counted at most.
 	counted = 10_000
 )
 
-// occupant is what keeps a range from being released: a block inside, or a range.
+// occupant keeps a range from being released: it is a block inside the range, or another range inside.
 type occupant struct {
 	ledger.Holder
 	retained bool
 	ranged   bool
-	until    time.Time // when no CREATE that was answered with the block can succeed any more; zero: none is in flight
+	until    time.Time // until when the CREATE that was answered with the block may succeed; zero: none is in flight
 }
 
 func (o occupant) String() string {
@@ -53,12 +53,12 @@ func (o occupant) String() string {
 	return "claim " + o.Namespace + "/" + o.Name
 }
 
-// inside lists the claims that have something in a pool, or in a pool below it. A pool in between that is there for
-// others alone does not count. The ledger is read for pools alone that have a block by memory, however many others
-// there are: the transaction that closes the pool notices a block that memory lacks.
+// inside lists the occupants of a pool and of the pools below it, counted at most. A pool below that no claim holds is
+// no occupant itself. The ledger is read only for pools that have a block in memory, however many idle pools there are:
+// the transaction that closes the pool notices a block that memory lacks.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
-		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // whose DELETE may be under way
+		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // the DELETE of that claim may be under way
 			found = append(found, occupant{Holder: q.Derived.Holder, ranged: true})
 		}
 		if !k.Ledger.Pools.MayHold(q.ID) {
@@ -79,7 +79,7 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 	return found, nil
 }
 
-// occupantOf returns who holds a block inside a range.
+// occupantOf returns the occupant that has a block.
 func (k *Keeper) occupantOf(b ledger.Block) occupant {
 	o := occupant{Holder: b.Holder, retained: b.State == ledger.Retained}
 	if promise.Young(b, k.Clock.Now()) && k.Answers.Unseen(b.Holder) {
@@ -88,23 +88,23 @@ func (k *Keeper) occupantOf(b ledger.Block) occupant {
 	return o
 }
 
-// guests are the claims inside a range that is deleted. Servers are asked for a bounded number of them, and for those
-// of the range's owner first: the others may be of other workspaces. They are of one DELETE, and are not safe for
+// guests asks the servers for the occupants of a range, for one DELETE of the range. It asks for a bounded number of
+// them, and first for those of the workspace that the DELETE is in: the others may be of other workspaces. Not safe for
 // concurrent use.
 type guests struct {
 	*Closer
 	pool  ledger.Pool
 	in    ledger.ClusterName
-	asks  int                    // that are left
-	asked map[ledger.ClaimID]int // how often each was
+	asks  int                    // how many more occupants may be asked for
+	asked map[ledger.ClaimID]int // how often each occupant was asked for
 }
 
-// guests returns those inside a range of a workspace, for one DELETE.
+// guests returns the guests of a range, for one DELETE in a workspace.
 func (c *Closer) guests(p ledger.Pool, in ledger.ClusterName) *guests {
 	return &guests{Closer: c, pool: p, in: in, asks: looked, asked: map[ledger.ClaimID]int{}}
 }
 
-// next returns those inside a pool who are asked for next.
+// next returns the occupants to ask for now: the least asked for, and of these the workspace's own first.
 func (g *guests) next(inside []occupant) []occupant {
 	inside = slices.Clone(inside)
 	slices.SortStableFunc(inside, func(a, b occupant) int {
@@ -121,8 +121,8 @@ func (g *guests) away(o occupant) int {
 	return 1
 }
 
-// settle settles the releases of some of those inside that are gone, asked live, and returns all who are left. stays
-// reports whether one of them is there to stay, as far as is known now.
+// settle asks for the next occupants, settles the releases of those that are gone, and returns all that are left. stays
+// reports whether one of these is known to stay: its claim exists, or its block is retained.
 func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err error) {
 	left, err = g.inside(ctx, g.pool)
 	if err != nil || len(left) == 0 {
@@ -139,7 +139,7 @@ func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err e
 			mu.Lock()
 			defer mu.Unlock()
 			certain[o.Claim] = settled && err == nil
-			return nil // it stays, as far as is known
+			return nil // after an error it is left, but not known to stay
 		})
 	}
 	_ = group.Wait()
@@ -147,7 +147,7 @@ func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err e
 	return left, slices.ContainsFunc(left, func(o occupant) bool { return certain[o.Claim] }), err
 }
 
-// foresee says what CloseRange would say, and changes nothing. It asks for those inside until one is there.
+// foresee returns what CloseRange would return, and changes nothing. It asks for occupants until one is there.
 func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
 	left, err := c.inside(ctx, p)
 	if err != nil {
@@ -170,14 +170,14 @@ func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterNa
 	return say(p, left, in), nil
 }
 
-// say says what keeps a range from being released.
+// say writes the refusal of a DELETE because of the occupants that are left in a range.
 func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
 	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)",
 		p.CIDR, list(left, in))
 }
 
-// list lists what is inside a range: what there is of the workspace by name and number, and that others have something
-// there. How much others have, the workspace is not told.
+// list describes the occupants of a range: the number of those in the workspace, and the names of some. Of other
+// workspaces it says only that they have something inside, and not how much.
 func list(left []occupant, in ledger.ClusterName) string {
 	var names []string
 	own := 0

@@ -22,9 +22,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, its others by number, and of
-// other workspaces neither.
-func TestCloseRange_ARangeInUse(t *testing.T) {
+// A range with claims inside is not closed. The refusal names at most three claims of the workspace, and counts its
+// others. Of other workspaces it says neither names nor numbers.
+func TestCloseRange_RefusesARangeInUse(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	inner, below := s.ranged("sub", "a", p.ID, 28)
@@ -55,9 +55,10 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 	}
 }
 
-// A block whose claim is gone does not count, even if it cannot be freed yet, as nobody lives there: the DELETE is not decided. While
-// nobody can tell, the looks at a range become rare: each asks for all that may be inside, and a user may send many DELETEs.
-func TestCloseRange_AnUnsettledRelease(t *testing.T) {
+// While no server can tell whether the claims inside a range exist, CloseRange tries until its context ends. It fails
+// with the names of these claims, and the range stays open. It asks the servers at growing intervals, because a user
+// may send many DELETEs.
+func TestCloseRange_FailsWhileNobodyCanTellWhoIsInside(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	s.bind(p, "gone")
@@ -74,8 +75,8 @@ func TestCloseRange_AnUnsettledRelease(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// A kcp that was restored from a backup knows none of the claims inside. Their machines run: however often the range is deleted, by
-// whatever replica, nothing of them is freed. A dry run says so, too.
+// A kcp that was restored from a backup knows none of the claims inside, but their machines run. However often the
+// range is deleted, no block inside it is freed, and the range stays open. A dry run refuses, too.
 func TestCloseRange_FreesNothingOfARestoredKCP(t *testing.T) {
 	for _, blocks := range []int{3, 150} {
 		t.Run(fmt.Sprint(blocks), func(t *testing.T) { freesNothing(t, blocks) })
@@ -113,9 +114,9 @@ func freesNothing(t *testing.T, blocks int) {
 	s.wantOpen(p)
 }
 
-// One DELETE asks for a bounded number of claims inside, of all workspaces together, and for those of its own workspace first: one that
-// is there decides.
-func TestCloseRange_AsksForFew(t *testing.T) {
+// One DELETE asks the servers for a bounded number of claims inside, over all workspaces. It asks for the claims of its
+// own workspace first, and one that exists decides.
+func TestCloseRange_AsksForFewClaims(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	for n := range 2 * looked {
@@ -142,7 +143,7 @@ func TestCloseRange_AsksForFew(t *testing.T) {
 	}
 }
 
-// reads counts the lists that are read of the ledger.
+// reads counts the lists of blocks that are read from the ledger.
 type reads struct {
 	views.Blocks
 	lists *atomic.Int32
@@ -153,7 +154,7 @@ func (r reads) List(ctx context.Context, o allocator.ListOptions) iter.Seq2[ledg
 	return r.Blocks.List(ctx, o)
 }
 
-// A dry run, which a user may send in a loop, reads the pools alone that somebody has a block of.
+// A dry run, which a user may send in a loop, lists the blocks of a pool only if the pool has one.
 func TestCloseRange_ReadsNoIdlePools(t *testing.T) {
 	s := newScene(t)
 	lists := &atomic.Int32{}
@@ -172,8 +173,8 @@ func TestCloseRange_ReadsNoIdlePools(t *testing.T) {
 	}
 }
 
-// A range below that another claim holds counts, even if it is empty.
-func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
+// Another range inside keeps a range while a claim holds it, even if it is empty.
+func TestCloseRange_CountsAnEmptyRangeInside(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	inner, below := s.ranged("sub", "a", p.ID, 28)
@@ -187,9 +188,10 @@ func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	}
 }
 
-// A block whose CREATE was answered, and whose claim nobody has seen, stays until the CREATE can succeed no more, and the refusal says
-// until when. It does not of a claim that was seen, nor after that time.
-func TestCloseRange_ACreateInFlight(t *testing.T) {
+// A block inside whose claim nobody has seen keeps the range until its CREATE can no longer succeed, and the refusal
+// says until when. For a claim that was seen it does not say so. After that time a block without its claim keeps
+// nothing.
+func TestCloseRange_SaysUntilWhenACreateMaySucceed(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	s.Answers = promise.NewAnswers(s.clock, func(ledger.Holder) {})

@@ -22,11 +22,11 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of
-// a pool of the same name that was retired a moment ago, or the one that went when the pool was closed.
+// young is the age up to which the cache is not asked for the IPPool of a pool. The cache may still show the IPPool of
+// a former pool of the same name, or the IPPool that was deleted when the pool was closed.
 const young = 10 * time.Second
 
-// Ranges are the pools that the system makes. allocator.Derived has these methods.
+// Ranges are the derived pools. allocator.Derived has these methods.
 type Ranges interface {
 	Held(by ledger.ClaimID) (ledger.Pool, bool)
 	Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error)
@@ -39,7 +39,7 @@ type Ranges interface {
 	All() iter.Seq[ledger.Pool]
 }
 
-// Oracle reads live what has the name of a pool.
+// Oracle asks the servers for an IPPool or a claim.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
@@ -50,21 +50,22 @@ type Keeper struct {
 	Ranges  Ranges
 	Catalog *catalog.Catalog
 	Oracle  Oracle
-	// Departed reports whether a workspace's binding was seen to go, and none came since.
+	// Departed reports whether a workspace's binding was seen to go, and no other binding has come since.
 	Departed func(ledger.ClusterName) bool
-	// Compare compares the ledger with the published status of a pool. It reports whether the ledger has lost nothing.
+	// Compare compares the ledger with the status of a pool's IPPool. It reports whether the ledger has lost nothing of
+	// the pool.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
 	// Answers are the CREATEs that this process has answered. Nil: none.
 	Answers *promise.Answers
 	Clock   clock.PassiveClock
-	// Since is when this process has begun to close pools. Others have closed none that was made later.
+	// Since is when this process began to close pools. No other process has closed a pool that was made later.
 	Since time.Time
 
 	published published
 	absences  live.Absences
 }
 
-// sees reports whether the IPPool of a derived pool is there, as far as is known without a request.
+// sees reports whether the IPPool of a derived pool is known to exist. It sends no request.
 func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
 	now := k.Clock.Now()
 	if k.published.has(p, now) {
@@ -85,8 +86,8 @@ func (k *Keeper) cluster(ctx context.Context, p ledger.Pool) (cluster.Cluster, e
 	return cl, nil
 }
 
-// publish creates the IPPool of a pool. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the pool is
-// gone, or closed, by now.
+// publish creates the IPPool of a pool. It fails with ledger.ErrUnknownPool if the pool is gone meanwhile, and with
+// *ledger.ReleasingError if the pool is closed.
 func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	cl, err := k.cluster(ctx, p)
 	if err != nil {
@@ -102,7 +103,7 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// create creates the IPPool of a pool that is open in the ledger. That it is there already is no fault.
+// create creates the IPPool of a pool that is open in the ledger. It succeeds if that IPPool exists already.
 func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) error {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
 		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
@@ -126,9 +127,10 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	return nil
 }
 
-// yield retires a pool whose name another IPPool has, if that is another derived pool's: both were made at once, each
-// before the name of the other was known. No CREATE returned a block of the retired one, as it has no IPPool. The next
-// CREATE makes the pool under a longer name.
+// yield handles a pool whose name is taken by another IPPool, and always returns an error. If another derived pool has
+// that IPPool, both pools were made at once, each before the other's name was known. yield then retires the pool, and
+// the next CREATE makes it under a longer name. No CREATE was answered with a block of the retired pool, because it had
+// no IPPool.
 func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 	err := fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
 	if now, ok := k.Ledger.Pools.Get(p.ID); ok && len(k.Ledger.Derived.Named(p.Cluster, p.Name)) > 1 {
@@ -140,11 +142,11 @@ func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 	return err
 }
 
-// sight says which IPPool the cache shows by the name of a pool.
+// sight says whose IPPool the cache shows under the name of a pool.
 type sight int
 
 const (
-	none sight = iota // or the cache lags behind
+	none sight = iota // nobody's, or the cache lags behind
 	ours
 	anothers
 )
@@ -163,8 +165,8 @@ func (k *Keeper) shows(ctx context.Context, cl cluster.Cluster, p ledger.Pool) s
 // errUnseen: no server says whether the IPPool of a pool is there.
 var errUnseen = errors.New("no server says whether the IPPool is there")
 
-// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is
-// not known. The ledger's ID is nobody's UID, so that the answer is never live.Alive.
+// seek reads the IPPool of a pool live, and returns it with a client of its workspace; nil: there is none. It fails
+// with errUnseen if no server can tell. The pool's ID is no object's UID, so the answer is never live.Alive.
 func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, client.Client, error) {
 	answer, err := k.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name})
 	if err != nil {
@@ -190,9 +192,10 @@ var errLost = errors.New("the ledger may have lost blocks of the pool")
 // grace returns the time after which no DELETE that is admitted now can still fail.
 func (k *Keeper) grace() time.Time { return k.Clock.Now().Add(promise.Grace) }
 
-// begin closes a pool that is empty until that time, if by holds it. It believes no ledger that was not compared with
-// the IPPool of the pool. Without that, nothing was published: a CREATE is answered when it is there. It reports
-// whether the pool was open before.
+// begin closes an empty pool until that time, if by holds it, and reports whether the pool was open before. If the
+// ledger was not compared with the pool's IPPool yet, begin compares them first, and fails with errLost if the ledger
+// has lost something. Without an IPPool, no block of the pool was published: a CREATE is answered only when the IPPool
+// is there.
 func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, until time.Time) (bool, error) {
 	if k.Ledger.Recovery.Frozen(p.ID) {
 		object, _, err := k.seek(ctx, p)
@@ -213,8 +216,8 @@ func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, un
 	return first, nil
 }
 
-// reopen opens a pool that was closed until that time. Its IPPool may be gone. It may go on after the end of ctx, for
-// which there is a little time.
+// reopen opens a pool that was closed until that time. The IPPool of the pool may be gone. reopen goes on for at most
+// followTime after ctx has ended.
 func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTime)
 	defer cancel()
@@ -225,8 +228,8 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 	return nil
 }
 
-// unpublish deletes the IPPool of a pool that is closed. It is an error if it may be there still, unless the pool is
-// open again.
+// unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, unless the pool is open
+// again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)
 	object, workspace, err := k.seek(ctx, p)
@@ -248,16 +251,16 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// again reports whether another caller has opened a closed pool again, or has retired it, and it was made again. Its
-// IPPool is in use then.
+// again reports whether another caller has opened a closed pool again, or has retired it and made it again. Then its
+// IPPool is in use.
 func (k *Keeper) again(p ledger.Pool) bool {
 	now, ok := k.Ledger.Pools.Get(p.ID)
 	return ok && (!now.Closed() || !now.RegisteredAt.Equal(p.RegisteredAt))
 }
 
-// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone, or because
-// nobody holds it: by is empty then. Nothing is bound in a closed pool. One that is in use all the same has got blocks
-// back after a loss of the ledger: it is opened again, and held by nobody.
+// RetireClosed retires a closed pool. by is the claim that held it, and is gone; empty: it was closed because nobody
+// holds it. No block is bound in a closed pool. If the pool is in use nevertheless, it got blocks back after a loss of
+// the ledger: RetireClosed opens the pool again, and ends the hold.
 func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	p, ok := k.Ledger.Pools.Get(id)
 	if !ok {
@@ -275,8 +278,9 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 	return nil
 }
 
-// Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the
-// pool is in use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
+// Retire deletes the IPPool of a derived pool, and then removes the pool from the ledger. It fails with
+// ledger.ErrPoolInUse if the pool is in use, and with ledger.ErrChanged if another claim than by holds it. If by is
+// empty, no claim may hold it.
 func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	_, err := k.begin(ctx, p, by, k.grace())
 	if errors.Is(err, ledger.ErrUnknownPool) {
@@ -285,12 +289,12 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if err != nil {
 		return err
 	}
-	p, closed := k.Ledger.Pools.Get(p.ID) // which may be another one than the caller has found
+	p, closed := k.Ledger.Pools.Get(p.ID) // it may have been made again since the caller found it
 	if !closed {
 		return nil
 	}
 	if err := k.unpublish(ctx, p); err != nil || k.again(p) {
-		return err // after a fault it stays closed, and is requeued
+		return err // after an error the pool stays closed, and is requeued
 	}
 	if err := k.Ranges.Retire(ctx, p.ID, by); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)
@@ -299,9 +303,9 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	return nil
 }
 
-// RetireBelow retires the pools that the system has made below a pool, each before the one above it. It fails as Retire
-// does if one of them is used. Their address spaces go with them, and those of the pool with the pool: if it stays,
-// they keep what cools in them.
+// RetireBelow retires the derived pools below a pool, each before its parent. It fails as Retire does if one of them is
+// in use. The address spaces of the retired pools go with them. The address spaces of the pool itself stay with it, and
+// keep their cooldowns.
 func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
 	for _, below := range k.Ranges.Below(id) {
 		if ledger.IsDerived(below.ID) {

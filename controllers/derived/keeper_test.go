@@ -21,8 +21,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The IPPool of a pool that all workspaces share says for which one it counts: a ledger that is lost does not know otherwise.
-func TestPublish_ASharedPoolNamesItsMaker(t *testing.T) {
+// The IPPool of a pool that all workspaces share names the workspace whose claim made the pool. A ledger that was lost
+// learns from it whose number of pools the pool counts for.
+func TestPublish_NamesTheMakerOfASharedPool(t *testing.T) {
 	s := newScene(t)
 	p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
 		Cluster: "platform", Name: "net-a", Derived: &ledger.Derived{Class: "net", By: "maker", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}},
@@ -35,8 +36,9 @@ func TestPublish_ASharedPoolNamesItsMaker(t *testing.T) {
 	}
 }
 
-// The IPPool of a pool names class and scope, and leads back to the pool in the ledger. To publish it again changes nothing.
-func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
+// The IPPool of a pool names its class, its scope and its parent. The pool's ID follows from these. A second Publish
+// changes nothing.
+func TestPublish_MakesAnIPPoolThatLeadsToThePool(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	object := s.object(p)
@@ -62,9 +64,9 @@ func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
 	}
 }
 
-// The IPPool of a pool lists the prefixes that the pool never hands out, whatever its class reserves by now, or if that is gone: a ledger that
-// was lost gives no gateway to a claim.
-func TestPublish_SaysWhatThePoolWithholds(t *testing.T) {
+// The IPPool of a pool has the prefixes that the pool never hands out, also if its class reserves others meanwhile, or
+// is gone. So a ledger that was lost and restored gives no gateway to a claim.
+func TestPublish_ShowsTheWithheldPrefixes(t *testing.T) {
 	for name, change := range map[string]func(*scene, *ipamv1alpha1.IPClass){
 		"as the class says": func(*scene, *ipamv1alpha1.IPClass) {},
 		"the class has changed": func(s *scene, class *ipamv1alpha1.IPClass) {
@@ -90,8 +92,9 @@ func TestPublish_SaysWhatThePoolWithholds(t *testing.T) {
 	}
 }
 
-// An IPPool that somebody else has made by the name of a pool is not taken for it, whatever it says of itself.
-func TestPublish_AForgedObjectIsNobodys(t *testing.T) {
+// An IPPool that a user has made under the name of a pool is not taken for the pool's IPPool, whatever its spec and
+// labels say. Publish fails, and unpublish does not delete it.
+func TestPublish_RefusesAForgedIPPool(t *testing.T) {
 	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
 		"plain":         func(*ipamv1alpha1.IPPool) {},
 		"another scope": func(p *ipamv1alpha1.IPPool) { p.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"} },
@@ -116,9 +119,9 @@ func TestPublish_AForgedObjectIsNobodys(t *testing.T) {
 	}
 }
 
-// A pool of the same name that was retired a moment ago may be in the cache still: a young pool's object is created whatever
-// the cache shows.
-func TestPublish_AYoungPoolIsCreatedWhateverTheCacheShows(t *testing.T) {
+// The cache may still show the IPPool of a former pool of the same name, which was retired a moment ago. So the IPPool
+// of a young pool is created whatever the cache shows.
+func TestPublish_DoesNotBelieveTheCacheOfAYoungPool(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	before := s.object(p)
@@ -131,8 +134,8 @@ func TestPublish_AYoungPoolIsCreatedWhateverTheCacheShows(t *testing.T) {
 	}
 }
 
-// An IPPool that was seen to go, and those of a workspace that was unbound, are made again by the next CREATE.
-func TestPublish_AgainWhenItIsGone(t *testing.T) {
+// If the deletion of an IPPool was seen, or its workspace was unbound, the next Publish creates the IPPool again.
+func TestPublish_CreatesADeletedIPPoolAgain(t *testing.T) {
 	for name, news := range map[string]func(*scene, *ipamv1alpha1.IPPool){
 		"deleted": func(s *scene, object *ipamv1alpha1.IPPool) { s.Seen(tenant, object, nil) },
 		"unbound": func(s *scene, _ *ipamv1alpha1.IPPool) { s.Left(tenant) },
@@ -148,8 +151,8 @@ func TestPublish_AgainWhenItIsGone(t *testing.T) {
 	}
 }
 
-// A pool that was closed, or is gone, is not published any more by a caller that has found it before.
-func TestPublish_NotAPoolThatIsClosed(t *testing.T) {
+// A caller that has found a pool before it was closed, or retired, cannot publish it any more.
+func TestPublish_RefusesAClosedPool(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	s.mustClose(claim)
@@ -172,8 +175,8 @@ type laggard struct {
 
 func (l laggard) GetCache() cache.Cache { return testbed.Cache{Reader: l.cache} }
 
-// A DELETE of a range that fails has deleted the IPPool, and the pool is opened again. The next CREATE makes the IPPool, though the cache
-// still shows the former one.
+// A DELETE of a range has deleted the IPPool, and then failed, so that the pool is opened again. The next Publish
+// creates the IPPool, although the cache still shows the former one.
 func TestPublish_IgnoresACacheThatLags(t *testing.T) {
 	for name, open := range map[string]func(*scene, ledger.Pool){
 		"for a CREATE": func(s *scene, p ledger.Pool) { s.wantComplete(p) },
@@ -200,9 +203,9 @@ func TestPublish_IgnoresACacheThatLags(t *testing.T) {
 	}
 }
 
-// Two CREATEs at once have made pools of one name. The one that comes later to its IPPool is made again, by another name. Neither waits for
-// the other one to go.
-func TestPublish_OneNameForTwo(t *testing.T) {
+// Two CREATEs at once have made two pools of one name. The pool that is published second is retired, held or not, so
+// that its CREATE makes it again under another name.
+func TestPublish_RetiresTheSecondPoolOfAName(t *testing.T) {
 	for name, held := range map[string]ledger.Holder{"idle": {}, "held": {Claim: promise.NewID(tenant, "default", "r"), Cluster: tenant, Namespace: "default", Name: "r"}} {
 		s := newScene(t)
 		made := func(network string, by ledger.Holder) ledger.Pool {

@@ -11,7 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// The life of a pool that the system makes. Step moves it along: for a CREATE, a sweep, and an event of its IPPool.
+// This is the life of a derived pool. [Closer.step] moves the pool along: for a CREATE, a sweep, or an event of its
+// IPPool.
 //
 //	CREATE   ┌──────┐  nobody is inside  ┌────────────────────┐ by is gone  ┌──────────┐ nothing cools
 //	────────▶│ open │ ──────────────────▶│ closing(until, by) │ ──────────▶ │ draining │ ─────────────▶ gone
@@ -19,14 +20,15 @@ import (
 //	                   by is there after until, or the leader changes
 //
 //	open      its IPPool is there, or is created
-//	closing   nothing is bound in it, and its IPPool goes. It was closed for the DELETE of by, the claim that holds it,
-//	          which has succeeded or failed at until; without by, as nobody uses it. The leader's memory alone has it
-//	draining  the ledger ends the cooldowns in it, and gives it to nobody
+//	closing   no block is bound in it, and its IPPool is deleted. It was closed for the DELETE of by, the claim that
+//	          holds it; at until, that DELETE has succeeded or failed. Without by, it was closed because nobody uses it.
+//	          Only the leader's memory knows that a pool is closing
+//	draining  nobody gets it, or a block of it. The ledger ends the cooldowns in it
 //	gone      the ledger has it no more. An IPPool that is left over is deleted when it is seen
 //
-// A new leader finds a pool open that was closing, without its IPPool. It asks for the claim: if that is there, it
-// publishes the pool again. If the claim is Terminating, it closes the pool again, and if the claim was seen to go, it
-// retires the pool. If nobody saw that, the sweep settles it.
+// After a failover, a pool that was closing is open, without its IPPool. The new leader asks for the claim. If the
+// claim is there, it publishes the pool again. If the claim is Terminating, it closes the pool again. If the claim was
+// seen to go, it retires the pool. If nobody saw the claim go, it leaves the pool to package sweep.
 
 // stage is where a pool is in its life.
 type stage int
@@ -38,7 +40,7 @@ const (
 	draining
 )
 
-// stageOf returns where a pool is. One that is closed is, also while it drains.
+// stageOf returns the stage of a pool. A closed pool that drains is still closing.
 func stageOf(p ledger.Pool, known bool) stage {
 	switch {
 	case !known:
@@ -55,43 +57,43 @@ func stageOf(p ledger.Pool, known bool) stage {
 type presence int
 
 const (
-	unknown  presence = iota // or it was not asked for
+	unknown  presence = iota // no server can tell, or none was asked
 	there                    // it is there
 	leaving                  // it is Terminating: its DELETE has succeeded
 	missing                  // no server shows it, and its release is not settled
 	released                 // it is gone, and holds the pool no more
 )
 
-// facts are what decides what becomes of a pool. The caller of step knows the first three.
+// facts are all that next considers about a pool. The caller of step gives the first three.
 type facts struct {
 	shown  bool // the cache shows its IPPool, or none can be made
 	old    bool // nobody uses it, for long enough
 	wanted bool // a CREATE is about to bind in it
 
 	stage  stage
-	held   bool     // by a claim, stored or not
-	shared bool     // by all workspaces
+	held   bool     // a claim holds it, stored or not
+	shared bool     // all workspaces share it
 	used   bool     // somebody has a block in it
 	over   bool     // the DELETE that it was closed for has succeeded or failed
-	holder presence // of the claim that holds it, or did when it was asked for
+	holder presence // of the claim that holds it, or held it when it was asked for
 }
 
-// move is what becomes of a pool next.
+// move is the next change of a pool.
 type move int
 
 const (
 	rests     move = iota // nothing: it is as it should be
 	waits                 // nothing yet
 	publishes             // its IPPool is created
-	closes                // for the claim that holds it
-	retires               // by way of closing and draining
-	reopens               // and is published
+	closes                // it is closed for the claim that holds it
+	retires               // it is closed, and drains
+	reopens               // it is opened again, and published
 )
 
-// next says what becomes of a pool. It is pure.
+// next returns the next move of a pool. It is pure.
 func next(f facts) move {
 	switch f.stage {
-	case gone, draining: // which goes by itself when nobody holds it
+	case gone, draining: // a draining pool goes by itself when nobody has a block of it
 		return rests
 	case closing:
 		return ofClosed(f)
@@ -103,7 +105,7 @@ func next(f facts) move {
 	case f.shown:
 		return rests
 	case f.holder == released && !f.used:
-		return retires // as it would have been where it was closed
+		return retires // as if it had been closed for the DELETE of the claim
 	case f.holder == leaving && !f.used:
 		return closes
 	case f.holder == missing && !f.wanted:
@@ -112,9 +114,9 @@ func next(f facts) move {
 	return publishes
 }
 
-// ofClosed says what becomes of a pool that is closed. One that all workspaces share is opened for a CREATE, if the
-// claim is there: its workspace could keep the pool closed to all others, by a finalizer or by a DELETE that always
-// fails. When the claim goes, the pool stays for the blocks inside.
+// ofClosed returns the next move of a closed pool. A CREATE opens a pool that all workspaces share, as long as a claim
+// holds it. Else the claim's workspace could keep the pool closed to all others, by a finalizer or by DELETEs that
+// always fail. When the claim goes, the pool stays for the blocks inside.
 func ofClosed(f facts) move {
 	switch {
 	case !f.held:
@@ -122,12 +124,12 @@ func ofClosed(f facts) move {
 	case f.wanted && f.shared, f.over && f.holder == there:
 		return reopens
 	}
-	return waits // also for a claim that something else holds up: nothing is to be made inside
+	return waits // also while a finalizer keeps the claim: no block is to be bound inside
 }
 
-// step moves a pool along its life, as far as it goes now, and says how.
+// step makes the next move of a pool, and returns it. If the pool is used meanwhile, it returns waits.
 func (c *Closer) step(ctx context.Context, p ledger.Pool, f facts) (move, error) {
-	until := p.Closing.Until // before the claim is asked for: another caller may close the pool again since
+	until := p.Closing.Until // read first: while the claim is asked for, another caller may close the pool again
 	f, p, err := c.learn(ctx, p, f)
 	if err != nil {
 		return waits, err
@@ -150,7 +152,7 @@ func (c *Closer) step(ctx context.Context, p ledger.Pool, f facts) (move, error)
 		}
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
-		return waits, nil // somebody came meanwhile
+		return waits, nil // another claim uses the pool meanwhile
 	}
 	return does, err
 }
@@ -162,8 +164,8 @@ func (c *Closer) retires(ctx context.Context, p ledger.Pool, at stage) error {
 	return c.Replace(ctx, p)
 }
 
-// learn completes the facts of a pool. To ask for a claim that is gone ends its hold, so it returns the pool as it is
-// then.
+// learn completes the facts of a pool. If the claim that holds the pool is gone, learn ends the hold. So it returns the
+// pool as it is afterwards.
 func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledger.Pool, error) {
 	was := stageOf(p, true)
 	f.over = !c.Clock.Now().Before(p.Closing.Until)
@@ -174,7 +176,7 @@ func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledg
 		}
 	}
 	now, known := c.Ledger.Pools.Get(p.ID)
-	if known && now.RegisteredAt.Equal(p.RegisteredAt) { // else it has gone, and another one was made
+	if known && now.RegisteredAt.Equal(p.RegisteredAt) { // else it was retired, and another pool was made
 		p, f.stage = now, stageOf(now, true)
 	}
 	f.held, f.shared = p.Derived.Holder.Claim != "", p.Derived.Workspace == ""
@@ -182,8 +184,8 @@ func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledg
 	return f, p, nil
 }
 
-// doubted reports whether the claim that holds a pool has to be asked for, as another process may have closed the pool
-// for its DELETE.
+// doubted reports whether the claim that holds a pool has to be asked for: the pool is not open, or a former leader may
+// have closed it for the claim's DELETE.
 func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	by := p.Derived.Holder.Claim
 	switch {
@@ -195,9 +197,9 @@ func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	return !f.shown && p.RegisteredAt.Before(c.Since) && !c.published.reopened(p.ID, c.Clock.Now())
 }
 
-// ask asks for the claim that holds a pool, and settles its release, if it is gone. Nothing is in a pool that is not
-// open, and the transaction that retires it compares that. The release of any other one is settled only if its deletion
-// was seen.
+// ask asks for the claim that holds a pool, and settles its release if it is gone. A pool that is not open is empty,
+// and the transaction that retires it compares that. If the pool is open, the release is settled only if the claim's
+// deletion was seen.
 func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (presence, error) {
 	by, settle := p.Derived.Holder, c.Releases.Settle
 	if at == open {
@@ -226,8 +228,8 @@ func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (p
 	return unknown, nil // no server can tell
 }
 
-// Publish creates the IPPool of a derived pool for a CREATE, unless it is there. It fails with ledger.ErrUnknownPool or
-// *ledger.ReleasingError if the pool is gone, or closed, by now.
+// Publish creates the IPPool of a derived pool for a CREATE, unless it is there. It fails with ledger.ErrUnknownPool if
+// the pool is gone meanwhile, and with *ledger.ReleasingError if the pool is closed.
 func (c *Closer) Publish(ctx context.Context, p ledger.Pool) error {
 	if shown, err := c.sees(ctx, p); shown || err != nil {
 		return err
@@ -244,8 +246,8 @@ func (c *Closer) Publish(ctx context.Context, p ledger.Pool) error {
 	return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
 }
 
-// Complete serves a CREATE that has found a pool closed, or draining. It retires the pool if the claim is gone for
-// which it was closed. ready reports that the CREATE may try again: the pool is gone, or open.
+// Complete serves a CREATE that has found a pool closed, or draining. If the claim that the pool was closed for is
+// gone, it retires the pool. ready reports whether the CREATE may try again: the pool is gone, or open.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (ready bool, err error) {
 	p, known := c.Ledger.Pools.Get(id)
 	if !known {

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// each yields all combinations of facts.
+// each visits all combinations of facts.
 func each(visit func(facts)) {
 	bit := func(n, i int) bool { return n>>i&1 == 1 }
 	for at := gone; at <= draining; at++ {
@@ -62,15 +62,17 @@ func TestNext_KeepsTheRules(t *testing.T) {
 	}
 }
 
-// succeeds starts another process a minute later, which takes the office. It knows of the ledger and of the objects.
+// succeeds starts another process a minute later, which becomes the writer of the ledger. It knows only the ledger and
+// the objects.
 func (s *scene) succeeds() {
 	s.Helper()
 	s.clock.Step(time.Minute)
 	s.start(s.etcd, s.workspace)
 }
 
-// A new leader does not know for whom the former one has closed a range. It finds the range open and without its IPPool, and asks for the claim.
-func TestStep_ANewLeader(t *testing.T) {
+// A new leader does not know for which claim the former leader has closed a range. It finds the range open, without its
+// IPPool, and asks for the claim. From the answer it opens the range, closes it again, or retires it.
+func TestStep_AsksForTheClaimAfterAFailover(t *testing.T) {
 	t.Parallel()
 	stays := []string{"example.com/stays"}
 	for name, tt := range map[string]struct {
@@ -119,8 +121,8 @@ func TestStep_ANewLeader(t *testing.T) {
 	}
 }
 
-// The CREATE that comes to a new leader first is served in a range whose claim is there, and in no other one: that goes before, or stays
-// closed for its claim.
+// The first CREATE after a failover is served in a range without its IPPool only if the range's claim is there. If the
+// claim is gone, the range is retired. If the claim is Terminating, the range is closed.
 func TestPublish_AsksForTheClaimOfALostClosing(t *testing.T) {
 	t.Parallel()
 	stays := []string{"example.com/stays"}
@@ -153,8 +155,8 @@ func TestPublish_AsksForTheClaimOfALostClosing(t *testing.T) {
 	}
 }
 
-// A process that has lost the office while it closes a range does not let the DELETE pass: the next one finds the range open, and has bound
-// a block in it.
+// A process that has lost the office while it closes a range does not allow the DELETE: the next process has found the
+// range open, and has bound a block in it.
 func TestCloseRange_NeedsTheOffice(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -175,8 +177,8 @@ func TestCloseRange_NeedsTheOffice(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// A process that has lost the office lets no DELETE pass by its old memory: neither of a range that it does not know to be held, nor of a
-// class whose pools it does not know.
+// A process that has lost the office allows no DELETE on its old memory: neither that of a claim whose range it does
+// not know, nor that of a class whose pools it does not know.
 func TestCloseRange_NeedsTheOfficeWhereNothingIsHeld(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("range-net", gen.OfClass("net"))

@@ -12,25 +12,25 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with:
-// they do not take the server's time from it.
+// soon is how long after a CREATE the Controller publishes the pools above the pool of the CREATE. So their requests do
+// not delay the answer.
 const soon = 50 * time.Millisecond
 
-// request asks for a look at a pool, and at the IPPool of its name.
+// request asks to reconcile a pool, and the IPPool of its name.
 type request struct {
 	id      ledger.PoolID
 	cluster ledger.ClusterName
 	name    string
 }
 
-// News are the pools that a Controller is told to look at. They exist before it, and before the parts that tell them.
-// Make them with NewNews. They are safe for concurrent use.
+// News is the queue of pools to reconcile. It is made before the Controller, and before the parts that add to it. Make
+// it with NewNews. It is safe for concurrent use.
 type News struct {
 	queue workqueue.TypedRateLimitingInterface[request]
 	pools catalog.Pools
 
 	mu sync.Mutex
-	// when those were registered whose range claim has gone, and that no claim holds again
+	// when each pool was registered whose range claim is gone, and which no claim holds again
 	dropped map[ledger.PoolID]time.Time
 }
 
@@ -45,8 +45,8 @@ func NewNews(pools catalog.Pools) *News {
 	}
 }
 
-// wasDropped reports whether the range claim of a pool has gone. It does not count for a pool that was made for the
-// same scope since.
+// wasDropped reports whether the range claim of a pool is gone. It is false for a pool that was made for the same scope
+// afterwards.
 func (n *News) wasDropped(p ledger.Pool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,8 +64,8 @@ func (n *News) forget() {
 	})
 }
 
-// Dropped takes the news of a pool whose range claim has gone, for example with its namespace. The pool goes once it is
-// empty, and does not stay idle before. It does not block.
+// Dropped notes that the range claim of a pool is gone, for example with its namespace. The pool is retired as soon as
+// it is empty, and does not stay idle before. Dropped does not block.
 func (n *News) Dropped(id ledger.PoolID) {
 	p, ok := n.pools.Get(id)
 	if !ok {
@@ -77,8 +77,8 @@ func (n *News) Dropped(id ledger.PoolID) {
 	n.queue.Add(request{id, p.Cluster, p.Name})
 }
 
-// Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It
-// does not block.
+// Announce queues derived pools, so that the Controller publishes those without an IPPool. It leaves out pools that a
+// user has written: these have one. It does not block.
 func (n *News) Announce(pools ...ledger.Pool) {
 	for _, p := range pools {
 		if ledger.IsDerived(p.ID) {

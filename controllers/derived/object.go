@@ -45,8 +45,9 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 	return object, view.Err()
 }
 
-// withhold writes into the spec of a pool the prefixes that the pool never hands out: as the reservations of its class,
-// if these are as they were when the pool was made, and else one by one. A ledger that was lost gets them from there.
+// withhold writes into the spec of an IPPool the prefixes that the pool never hands out. If the reservations of its
+// class still give the same prefixes, it writes these reservations, else each prefix. A ledger that was lost gets them
+// back from there.
 func withhold(view *catalog.View, p ledger.Pool, spec *ipamv1alpha1.IPPoolSpec) {
 	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {
 		kept := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}
@@ -60,7 +61,7 @@ func withhold(view *catalog.View, p ledger.Pool, spec *ipamv1alpha1.IPPoolSpec) 
 	}
 }
 
-// parent names the pool above a derived pool as the pool's workspace sees it.
+// parent returns the reference to the pool above a derived pool, from the derived pool's workspace.
 func (k *Keeper) parent(p ledger.Pool) (*ipamv1alpha1.PoolRef, error) {
 	above, ok := k.Ledger.Pools.Get(p.Parent)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// overlaps makes the pool of a network in the address space that the root pool has for it, with a subnet below.
+// overlaps makes the pool of a network, in an address space of its own in the root pool, and the pool of a subnet below
+// it.
 func (s *scene) overlaps(name string, by ...ledger.Holder) (network, subnet, space ledger.Pool) {
 	s.Helper()
 	scope := ledger.Scope{"network": {APIGroup: "net.example", Kind: "Network", Name: name}}
@@ -20,8 +21,8 @@ func (s *scene) overlaps(name string, by ...ledger.Holder) (network, subnet, spa
 	return network, s.network("sub", name, network.ID, 28), space
 }
 
-// The IPPool of a network with its own addresses names the pool that somebody has written as its parent.
-func TestPublish_AnOverlappingNetwork(t *testing.T) {
+// The IPPool of a network with its own address space names the root pool as parent, and not the address space.
+func TestPublish_NamesTheRootPoolAboveAnOverlappingNetwork(t *testing.T) {
 	s := newScene(t)
 	for _, name := range []string{"red", "blue"} {
 		network, _, _ := s.overlaps(name)
@@ -31,7 +32,7 @@ func TestPublish_AnOverlappingNetwork(t *testing.T) {
 	}
 }
 
-// The claims inside of a range keep it, and not those inside of another one of the same CIDR.
+// A range is kept by the claims inside it, and not by those inside another range of the same CIDR.
 func TestCloseRange_IgnoresClaimsInAnOverlappingNetwork(t *testing.T) {
 	s := newScene(t)
 	red, blue := gen.Claim("red", gen.OfClass("net")), gen.Claim("blue", gen.OfClass("net"))
@@ -58,8 +59,8 @@ func TestCloseRange_IgnoresClaimsInAnOverlappingNetwork(t *testing.T) {
 	}
 }
 
-// An idle network goes from below, and its address space with it.
-func TestSweep_OverlappingNetworks(t *testing.T) {
+// An idle network is retired from below, its subnet first, and its address space goes with it.
+func TestSweep_RetiresAnIdleNetworkWithItsAddressSpace(t *testing.T) {
 	s := newScene(t)
 	network, subnet, space := s.overlaps("red")
 	guest := s.bind(subnet, "guest")

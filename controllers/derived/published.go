@@ -9,13 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// published remembers the young pools that have their IPPool, so that not every CREATE tries to create it, and those
-// that were opened again, whose IPPool the cache may still show. A pool that is made again has another time of
-// registration. The zero value is ready; safe for concurrent use.
+// published remembers the young pools whose IPPool exists, so that not every CREATE tries to create it. It also
+// remembers the pools that were opened again, because the cache may still show their former IPPool. A pool that is made
+// again has another time of registration. The zero value is ready; safe for concurrent use.
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
-	going map[ledger.PoolID]chan struct{} // the IPPools that are being deleted now; closed when that has ended
+	going map[ledger.PoolID]chan struct{} // pools whose IPPool is being deleted now; closed at the end
 }
 
 type publication struct {
@@ -31,7 +31,7 @@ func (p *published) has(pool ledger.Pool, now time.Time) bool {
 	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && now.Sub(known.at) <= 2*young
 }
 
-// reopened reports whether a pool was opened again a moment ago, and was not published since.
+// reopened reports whether a pool was opened again a moment ago, and was not published afterwards.
 func (p *published) reopened(id ledger.PoolID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,8 @@ func (p *published) drop(id ledger.PoolID) {
 	delete(p.pools, id)
 }
 
-// deleting notes that the IPPool of a pool is being deleted, after other deletions of it. The caller says when that has
-// ended.
+// deleting notes that the IPPool of a pool is being deleted, after it has waited for earlier deletions. The caller
+// calls ended at the end.
 func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
 	for {
 		if err := p.settled(ctx, id); err != nil {
@@ -91,8 +91,8 @@ func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(
 	}, nil
 }
 
-// settled waits until the IPPool of a pool is not being deleted. Who publishes the pool would find it there else, and
-// it would go.
+// settled waits until the IPPool of a pool is not being deleted. Else a caller that publishes the pool would find an
+// IPPool that then goes.
 func (p *published) settled(ctx context.Context, id ledger.PoolID) error {
 	p.mu.Lock()
 	going := p.going[id]

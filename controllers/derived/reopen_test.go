@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A DELETE that is refused leaves the range open and published, also if that was closed already: nobody says whether the IPPool is gone.
+// If no server says whether the IPPool is gone, CloseRange fails after it has closed the range. The range is open again
+// then, and published.
 func TestCloseRange_OpensTheRangeOfADeleteThatFails(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -31,7 +32,8 @@ func TestCloseRange_OpensTheRangeOfADeleteThatFails(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// A range that another workspace opens while it is closed, and binds in, keeps its IPPool, and the DELETE is refused.
+// While CloseRange closes a shared range, another workspace opens it again, and binds a block in it. The DELETE is
+// refused, and the IPPool stays.
 func TestCloseRange_LeavesARangeThatIsOpenedMeanwhile(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared()
@@ -45,7 +47,7 @@ func TestCloseRange_LeavesARangeThatIsOpenedMeanwhile(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// slowly deletes after something has happened.
+// slowly is a client that calls first before each deletion.
 type slowly struct {
 	client.Client
 	first func()
@@ -56,8 +58,8 @@ func (c slowly) Delete(ctx context.Context, object client.Object, options ...cli
 	return c.Client.Delete(ctx, object, options...)
 }
 
-// A range that is opened while its IPPool is being deleted is published once that has ended, and no sooner: the CREATE that has opened
-// it names the IPPool.
+// A CREATE opens a range again whose IPPool is being deleted. Publish waits until the deletion has ended, and then
+// creates the IPPool: the CREATE's answer names it.
 func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared()
@@ -82,7 +84,7 @@ func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 	}
 }
 
-// asking settles as before, and does something when a claim was found to be there.
+// asking calls then after each Settle.
 type asking struct {
 	Releases
 	then func()
@@ -94,7 +96,8 @@ func (a asking) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	return settled, err
 }
 
-// A CREATE that has found the claim of a closed range to be there comes late: the claim has gone since, and the range is being retired.
+// A CREATE has found that the claim of a closed range exists. Before it opens the range, the claim goes, and another
+// caller closes the range again, to retire it. Complete leaves the range closed.
 func TestComplete_LeavesARangeThatIsRetiredMeanwhile(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared()
@@ -109,8 +112,9 @@ func TestComplete_LeavesARangeThatIsRetiredMeanwhile(t *testing.T) {
 	}
 }
 
-// A closed pool that got a block back after a loss of the ledger is opened again, unless a claim holds it.
-func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
+// A closed pool that got a block back after a loss of the ledger is opened again. If it was closed for a claim, which
+// is gone, no claim holds it afterwards.
+func TestReconcile_OpensAClosedPoolThatIsInUse(t *testing.T) {
 	for _, held := range []bool{false, true} { // by a claim that is gone
 		s := newScene(t)
 		p := s.network("net", "b", "root", 24)
@@ -131,7 +135,8 @@ func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
 	}
 }
 
-// A workspace whose claim holds a pool that all share, and whose DELETE never succeeds, does not keep the others out.
+// The DELETE of the claim that holds a shared pool never succeeds. The claim's workspace does not keep other workspaces
+// out: their CREATE opens the pool. The claim holds it as long as it exists.
 func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared("example.com/stays")
@@ -144,8 +149,9 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	}
 }
 
-// A DELETE that was allowed and failed leaves the range closed, until no such DELETE can succeed any more. Then it is open again, and
-// published. No cooldown in the address spaces of the range has ended: they go with the range.
+// A DELETE that was allowed and then failed leaves the range closed, until no such DELETE can succeed any more. Then
+// the range is opened and published again. No cooldown in its address spaces has ended meanwhile, because these go with
+// the range.
 func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -176,7 +182,6 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	}
 }
 
-// closed reports whether nothing is bound in a pool, as it is being released.
 func (s *scene) closed(p ledger.Pool) bool {
 	now, _ := s.alloc.Pools().Get(p.ID)
 	return now.Closed()

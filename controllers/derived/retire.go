@@ -18,8 +18,8 @@ import (
 
 var _ door.Retirer = (*Closer)(nil)
 
-// RetireClass implements door.Retirer. Pools that nobody uses do not count: they go by themselves. A range whose claim
-// was deleted a moment ago is retired first, by the word of a server.
+// RetireClass implements door.Retirer. A pool that nobody uses does not count: it is retired by itself. A closed range
+// is retired first, if a server says that its claim is gone.
 func (c *Closer) RetireClass(ctx context.Context, class string) (used string, err error) {
 	many := 0
 	for _, p := range slices.Collect(c.Ranges.All()) {
@@ -48,13 +48,14 @@ func (c *Closer) RetireClass(ctx context.Context, class string) (used string, er
 	return "", c.InOffice(ctx)
 }
 
-// used reports whether a claim holds a pool or lives inside, as of memory.
+// used reports whether a claim holds a pool, or has a block in it, as of memory.
 func (c *Closer) used(p ledger.Pool) bool {
 	return p.Derived.Holder.Claim != "" || c.Ledger.Pools.InUse(p.ID)
 }
 
-// RetirePool implements door.Retirer. The API server deletes the IPPool after that, and the Controller then retires the
-// pool. If that DELETE fails, the Controller deletes the IPPool, as nobody uses it.
+// RetirePool implements door.Retirer. It closes the pool of an IPPool that is about to be deleted, and the Controller
+// retires the pool when the IPPool is gone. If the DELETE fails, the Controller deletes the IPPool itself, because
+// nobody uses the pool.
 func (c *Closer) RetirePool(
 	ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool,
 ) (string, error) {
@@ -76,7 +77,7 @@ func (c *Closer) RetirePool(
 	}
 	switch {
 	case errors.Is(err, ledger.ErrPoolInUse), errors.Is(err, ledger.ErrChanged):
-		return used, nil // somebody came
+		return used, nil // a claim uses it meanwhile
 	case errors.Is(err, ledger.ErrUnknownPool):
 		return "", nil
 	case err != nil:
@@ -86,8 +87,8 @@ func (c *Closer) RetirePool(
 	return "", nil
 }
 
-// Goes returns when a pool goes that nobody uses, unless somebody uses it before; the zero time: after the addresses
-// that cool in it. ok is false if it is in use, or stays.
+// Goes returns when an unused pool will be retired, unless it is used before. The time is zero while addresses cool in
+// the pool: it stays for these. ok is false if the pool is in use, or is not retired for being unused.
 func (c *Controller) Goes(p ledger.Pool) (at time.Time, ok bool) {
 	c.watch(p)
 	after, never := c.stays(p)

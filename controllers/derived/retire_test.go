@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A pool that is held, or has something in it, is not retired.
-func TestRetire_NotWhatIsUsed(t *testing.T) {
+// A pool that a claim holds, or that has a block or a pool inside, is not retired, and keeps its IPPool.
+func TestRetire_RefusesAPoolInUse(t *testing.T) {
 	s := newScene(t)
 	held := s.network("net", "held", "root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: tenant, Namespace: "default", Name: "r"})
 	used := s.network("net", "used", "root", 24)
@@ -36,8 +36,8 @@ func TestRetire_NotWhatIsUsed(t *testing.T) {
 	}
 }
 
-// The object goes before the pool: without a server that says so, the pool stays, closed.
-func TestRetire_TheObjectGoesFirst(t *testing.T) {
+// While no server says whether the IPPool is gone, the pool stays in the ledger, closed. A later sweep retires it.
+func TestRetire_DeletesTheIPPoolFirst(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	s.away = true
@@ -51,7 +51,8 @@ func TestRetire_TheObjectGoesFirst(t *testing.T) {
 	}
 }
 
-// A pool that was retired and made again, while another caller retires it, keeps its IPPool.
+// While one caller retires a pool, another caller has retired it, and it was made again. The new pool stays open, and
+// keeps its IPPool.
 func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "n", "root", 24)
@@ -73,8 +74,8 @@ type frozen struct{ views.Recovery }
 
 func (frozen) Frozen(ledger.PoolID) bool { return true }
 
-// A pool that seems to be empty in a ledger that was not compared with its IPPool is neither closed nor retired: it may be that of an
-// older copy. One that has no IPPool has published nothing.
+// If a pool was not compared with its IPPool, the ledger may be an older copy that lacks blocks. Such a pool is neither
+// closed nor retired, although it seems to be empty. A pool without an IPPool is retired: no block of it was published.
 func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	s := newScene(t)
 	claim, held := s.ranged("net", "held", "root", 24)
@@ -98,8 +99,9 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	}
 }
 
-// The server is slow while a range is retired. Meanwhile an older look ends the hold, another claim takes the range, and is about to be
-// deleted. Its DELETE fails: it keeps its range.
+// The server is slow while a range is retired whose claim is gone. Meanwhile the hold of that claim ends, another claim
+// gets the range, and the range is closed for the DELETE of this claim. The first retirement fails with ErrChanged.
+// When the DELETE has failed, the other claim still has the range.
 func TestRetire_LeavesARangeThatAnotherDELETEHasClosed(t *testing.T) {
 	s := newScene(t)
 	former, p := s.ranged("net", "a", "root", 24)

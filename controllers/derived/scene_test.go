@@ -30,7 +30,7 @@ import (
 
 const tenant = ledger.ClusterName("w")
 
-// scene is a controller over a real ledger with a root pool of the platform, and a workspace.
+// scene is a Controller over a real ledger with a root pool of the platform, and a workspace in memory.
 type scene struct {
 	*testing.T
 	*Controller
@@ -43,9 +43,9 @@ type scene struct {
 	since     time.Time    // when the endpoint slice was made
 	away      bool         // no server answers
 	departed  bool
-	compared  bool // and the ledger has lost nothing
+	compared  bool // Compare says that the ledger has lost nothing
 	bound     bool
-	lost      bool // a pool that a claim shows
+	lost      bool // HasAll says that the ledger may lack a pool that a claim shows
 	cooldown  time.Duration
 	begins    map[ledger.PoolID]*ledger.Derived // the address spaces that a test has asked for
 	asked     atomic.Int32                      // how often the servers were asked
@@ -95,7 +95,7 @@ func (s *scene) Lacks(context.Context, ledger.Holder) (client.Client, bool, erro
 	return nil, false, nil
 }
 
-// unmanaged lets a controller be made that nobody runs.
+// unmanaged is a manager that runs nothing.
 type unmanaged struct{ manager.Manager }
 
 func (unmanaged) GetControllerOptions() config.Controller {
@@ -104,7 +104,7 @@ func (unmanaged) GetControllerOptions() config.Controller {
 func (unmanaged) GetLogger() logr.Logger     { return logr.Discard() }
 func (unmanaged) Add(manager.Runnable) error { return nil }
 
-// Holder implements Oracle by the objects of the workspace.
+// Holder implements Oracle. It answers from the objects of the workspace, unless the scene has a verdict.
 func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if do := s.meanwhile; do != nil {
 		s.meanwhile = nil
@@ -136,13 +136,13 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 	return answer, nil
 }
 
-// GoneWitnessed implements Releases as package release does, where every deletion was seen.
+// GoneWitnessed implements Releases like package release, if every deletion was seen.
 func (s *scene) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	return answer.Verdict == live.Gone, err
 }
 
-// SettleWitnessed implements Releases as package release does, where every deletion was seen.
+// SettleWitnessed implements Releases like package release, if every deletion was seen.
 func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	if s.unseen {
 		return false, nil
@@ -150,7 +150,7 @@ func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, err
 	return s.Settle(ctx, h)
 }
 
-// Settle implements Releases as package release does, where nothing is retained.
+// Settle implements Releases like package release, if nothing is retained.
 func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	if err != nil || answer.Verdict != live.Gone {
@@ -165,7 +165,8 @@ func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	return true, s.alloc.Release(ctx, h.Claim)
 }
 
-// network provisions the pool that the workspace has of a class for a network, below a pool, and publishes it.
+// network makes the pool of a class for a network, below the pool above, and publishes it in the workspace. by is the
+// claim that holds it; without one, no claim does.
 func (s *scene) network(class, name string, above ledger.PoolID, length int, by ...ledger.Holder) ledger.Pool {
 	s.Helper()
 	p := ledger.Pool{Cluster: tenant, Name: class + "-" + name, Derived: &ledger.Derived{
@@ -179,7 +180,7 @@ func (s *scene) network(class, name string, above ledger.PoolID, length int, by 
 	return p
 }
 
-// bind gives a claim an address of a pool. It is in the workspace.
+// bind creates a claim in the workspace, and binds an address of a pool for it.
 func (s *scene) bind(pool ledger.Pool, name string) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	claim := gen.Claim(name)
@@ -192,7 +193,7 @@ func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: tenant, Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// wantGone waits until a pool has gone that goes by itself.
+// wantGone waits until a pool has left the ledger by itself.
 func (s *scene) wantGone(p ledger.Pool) {
 	s.Helper()
 	gone := func(context.Context) (bool, error) { return !s.known(p), nil }
@@ -225,7 +226,7 @@ func (s *scene) look(pool ledger.Pool) {
 	must.Get(s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}))(s)
 }
 
-// idles sweeps, and again after that time in which nobody uses a pool.
+// idles sweeps twice, with this time in between.
 func (s *scene) idles(during time.Duration) {
 	s.Helper()
 	s.sweeps()

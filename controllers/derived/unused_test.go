@@ -9,7 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A class is in use while a claim holds one of its pools, or lives inside one, also inside a pool below it. Idle pools do not count.
+// A class is in use while a claim holds one of its pools, or has a block in one of them, or in a pool below one. Idle
+// pools do not count.
 func TestRetireClass_CountsPoolsInUse(t *testing.T) {
 	s := newScene(t)
 	wantUsed := func(class, want string) {
@@ -36,7 +37,7 @@ func TestRetireClass_CountsPoolsInUse(t *testing.T) {
 	wantUsed("sub", "")
 }
 
-// A class whose range claim was deleted a moment ago may be deleted at once. While no server answers, nobody can tell.
+// A class may be deleted as soon as the claim of its range is gone. While no server answers, it may not.
 func TestRetireClass_RetiresARangeWhoseClaimIsGone(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -52,8 +53,9 @@ func TestRetireClass_RetiresARangeWhoseClaimIsGone(t *testing.T) {
 	}
 }
 
-// An idle pool is closed for its DELETE, with the idle pools below it, and retired when its IPPool is gone. A dry run changes nothing.
-func TestRetirePool_ClosesAnIdleOne(t *testing.T) {
+// An idle pool is closed for its DELETE, and the idle pools below it are retired. When its IPPool is gone, it is
+// retired, too. A dry run changes nothing.
+func TestRetirePool_ClosesAnIdlePool(t *testing.T) {
 	s := newScene(t)
 	net := s.network("net", "a", "root", 24)
 	sub := s.network("sub", "a", net.ID, 28)
@@ -73,8 +75,8 @@ func TestRetirePool_ClosesAnIdleOne(t *testing.T) {
 	}
 }
 
-// The DELETE of an idle pool may fail after it was allowed. The pool goes all the same, and its IPPool with it.
-func TestRetirePool_GoesThoughItsDeleteFails(t *testing.T) {
+// The DELETE of an idle pool may fail after it was allowed. The sweep then retires the pool, and deletes its IPPool.
+func TestRetirePool_RetiresThePoolThoughItsDeleteFails(t *testing.T) {
 	s := newScene(t)
 	net := s.network("net", "a", "root", 24)
 	must.Get(s.RetirePool(t.Context(), tenant, s.object(net), false))(t)
@@ -83,7 +85,7 @@ func TestRetirePool_GoesThoughItsDeleteFails(t *testing.T) {
 	}
 }
 
-// A pool in use is not closed, nor are others below it.
+// A pool in use is not closed, nor are the pools below it.
 func TestRetirePool_LeavesPoolsInUseOpen(t *testing.T) {
 	s := newScene(t)
 	net := s.network("net", "a", "root", 24)
@@ -107,7 +109,8 @@ func TestRetireClass_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	must.Get(s.RetireClass(t.Context(), "other"))(t)
 }
 
-// Goes returns when an idle pool goes, and starts again after a use.
+// Goes returns the end of a pool's idle time, which each use starts again. While an address cools in the pool, the time
+// is zero. If idle pools stay, ok is false.
 func TestGoes_TellsWhenAnIdlePoolGoes(t *testing.T) {
 	s := newScene(t)
 	net := s.network("net", "a", "root", 24)

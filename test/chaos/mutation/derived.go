@@ -234,20 +234,20 @@ var derived = []Mutant{
 		File:  "controllers/derived/controller.go",
 		Old:   "case c.wasDropped(p):",
 		New:   "case false:",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_RetiresEmptyPools"},
 	},
 	{
 		Name:  "a pool that was held again goes at once when it is idle",
 		File:  "controllers/derived/news.go",
 		Old:   "return !there || p.Derived.Holder.Claim != \"\" ||",
 		New:   "return !there ||",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_RetiresEmptyPools"},
 	},
 	{
 		Name:  "a pool that is made again goes for the range claim of its former one",
 		File:  "controllers/derived/news.go",
 		Old:   "return dropped && registered.Equal(p.RegisteredAt)",
 		New:   "_ = registered; return dropped",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsMadeAgain"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_KeepsAPoolThatWasMadeAgain"},
 	},
 }

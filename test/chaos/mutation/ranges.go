@@ -35,14 +35,14 @@ var ranges = []Mutant{
 		File:  "controllers/derived/life.go",
 		Old:   "case f.holder == released && !f.used:",
 		New:   "case false:",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestNext|TestStep_ANewLeader"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestNext|TestStep_AsksForTheClaimAfterAFailover"},
 	},
 	{
 		Name:  "a new leader leaves the range of a Terminating claim open",
 		File:  "controllers/derived/life.go",
 		Old:   "case f.holder == leaving && !f.used:",
 		New:   "case false:",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestNext|TestStep_ANewLeader"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestNext|TestStep_AsksForTheClaimAfterAFailover"},
 	},
 	{
 		Name:  "a range that drains in the ledger is given to claims by the next process",
@@ -70,7 +70,7 @@ var ranges = []Mutant{
 		File:  "controllers/derived/keeper.go",
 		Old:   "return ok && (!now.Closed() || !now",
 		New:   "return ok && (!now",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_Leaves"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_LeavesARange"},
 	},
 	{
 		Name:  "one DELETE asks for every claim inside a range",
