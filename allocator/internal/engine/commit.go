@@ -15,10 +15,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// leastOps is how many operations etcd has to take in a transaction.
+// leastOps is how many operations in a transaction etcd has to allow at least.
 const leastOps = 8
 
-// parts returns what the transaction of a group compares and does, besides the head of the ledger.
+// parts returns the comparisons and the operations of a group's transaction, except those of the ledger's head.
 func (g *group) parts() (ifs []clientv3.Cmp, then []clientv3.Op) {
 	ifs, then = make([]clientv3.Cmp, 0, g.size.ifs+headOps), make([]clientv3.Op, 0, g.size.writes+headOps)
 	for c := range g.changes() {
@@ -36,7 +36,7 @@ func (g *group) parts() (ifs []clientv3.Cmp, then []clientv3.Op) {
 	return ifs, append(then, g.history()...)
 }
 
-// history records the tenures that end.
+// history returns the operations that record the tenures which the group ends.
 func (g *group) history() (puts []clientv3.Op) {
 	ended := map[ledger.SpaceID][]*store.Farewell{}
 	for _, c := range g.calls {
@@ -82,15 +82,18 @@ func (w *writer) send(g *group) (*clientv3.TxnResponse, *store.Sent, error) {
 	defer w.store.Traffic.Begin()()
 	spans, started := g.trace(), w.Hooks.Now()
 	ifs, then := g.parts()
-	resp, sent, err := w.office.Send(ctx, store.Transaction{If: ifs, Then: then, Around: w.around(slices.Sorted(maps.Keys(g.spaces)))})
+	around := w.around(slices.Sorted(maps.Keys(g.spaces)))
+	resp, sent, err := w.office.Send(ctx, store.Transaction{If: ifs, Then: then, Around: around})
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	w.Metrics.transactions.Observe(w.Hooks.Now().Sub(started).Seconds())
 	w.Metrics.groups.Observe(float64(len(g.calls)))
 	return resp, sent, err
 }
 
-// around sends a transaction on these spaces between the hooks of a test.
-func (w *writer) around(spaces []ledger.SpaceID) func(func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+// around returns a function that sends a transaction on these spaces, and calls the hooks of a test before and after.
+func (w *writer) around(
+	spaces []ledger.SpaceID,
+) func(func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
 	return func(send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
 		for _, id := range spaces {
 			if err := w.Hooks.BeforeCommit(id); err != nil {
@@ -107,7 +110,7 @@ func (w *writer) around(spaces []ledger.SpaceID) func(func() (*clientv3.TxnRespo
 	}
 }
 
-// won brings a group into memory that was committed at the revision, and answers its calls.
+// won brings the changes of a group that was committed at the revision into memory, and answers its calls.
 func (w *writer) won(g *group, revision int64) {
 	w.apply(g.entries(revision))
 	if g.writes() {
@@ -120,9 +123,9 @@ func (w *writer) won(g *group, revision int64) {
 	}
 }
 
-// blame finds the calls of a group that were refuted, and their answers: it reads their keys as of the revision at
-// which the transaction failed. The others are planned again, without those behind them, so that one call which is
-// refuted again and again costs the others one transaction of two.
+// blame finds the calls of a group that were refuted, and their answers: it reads the keys that they compare, as of the
+// revision at which the transaction failed. The other calls are planned again, in a group without later calls. So a
+// call that is refuted again and again costs the others only every second transaction.
 func (w *writer) blame(g *group, revision int64) *pending {
 	p := &pending{group: g, answers: map[*call]error{}}
 	var gets []clientv3.Op
@@ -137,7 +140,7 @@ func (w *writer) blame(g *group, revision int64) *pending {
 		}
 	}
 	resp, err := w.store.Commit(w.Ctx, nil, gets, nil)
-	if err != nil { // all are planned again
+	if err != nil { // all calls are planned again
 		return p
 	}
 	for i, c := range of {
@@ -153,8 +156,8 @@ func (w *writer) blame(g *group, revision int64) *pending {
 	return p
 }
 
-// tooLarge handles a group that is too large for etcd. The next ones are smaller. A single call
-// of a few operations cannot be made smaller: it is refused.
+// tooLarge handles a group that is too large for etcd. The next groups are smaller. A single call with few operations
+// cannot be made smaller: it is refused.
 func (w *writer) tooLarge(g *group, err error) {
 	w.pending = &pending{group: g}
 	ops, alone := g.size.ops(), len(g.calls) == 1
@@ -165,7 +168,7 @@ func (w *writer) tooLarge(g *group, err error) {
 	w.Limit.Store(int64(ops / 2))
 	w.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", ops/2)
 	if alone {
-		w.pending.answer = ErrOvertaken // the caller makes a smaller one
+		w.pending.answer = ErrOvertaken // the caller makes a smaller operation
 	}
 }
 
@@ -182,7 +185,7 @@ func (w *writer) failed(g *group, sent *store.Sent, err error) {
 	}
 }
 
-// trace starts the spans of the group's transaction: one in each of its traces.
+// trace starts the spans of the group's transaction: one in the trace of each call that has one.
 func (g *group) trace() []trace.Span {
 	var members []*traced
 	for _, c := range g.calls {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// endPause is the time between two transactions that end cooldowns: where blocks are freed all
-	// the time, one transaction ends those of many.
+	// endPause is the least time between two transactions of a space that end cooldowns. If blocks are freed all the time,
+	// one transaction ends many cooldowns.
 	endPause = 100 * time.Millisecond
-	// endRetry is the pause after a fault.
+	// endRetry is endPause after a fault.
 	endRetry = time.Second
 	// endLook is how long an alarm's timer runs at most. A timer follows the monotonic clock, and a
 	// cooldown ends by the wall clock, which may be set.
@@ -29,7 +29,7 @@ type alarm struct {
 	after   time.Time // it does not ring before
 }
 
-// set sets the timer for the next end; zero: there is none.
+// set sets the timer for the time at which the next cooldown ends; zero: none cools.
 func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	if !next.IsZero() && next.Before(a.after) {
 		next = a.after
@@ -46,8 +46,8 @@ func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	a.stop = hooks.After(min(max(0, next.Sub(hooks.Now())), endLook), ring)
 }
 
-// take takes the alarm for a goroutine that ends cooldowns, and reports whether none has it. The timer
-// that is set need not be the one that rang: that may have been replaced as it did.
+// take takes the alarm for a goroutine that ends cooldowns. It reports false if another goroutine has it. The timer
+// that is set may be a later one than the timer that rang, which was replaced at the same moment.
 func (a *alarm) take() (ok bool) {
 	if !a.at.IsZero() {
 		a.stop()
@@ -57,7 +57,7 @@ func (a *alarm) take() (ok bool) {
 	return ok
 }
 
-// updateAlarm sets the timer of the space for the next cooldown that this Allocator ends.
+// updateAlarm sets the timer of the space for the cooldown that ends next.
 func (s *Space) updateAlarm() {
 	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
@@ -89,8 +89,8 @@ func (s *Space) endDue() {
 	}
 }
 
-// EndAll frees the blocks that are wanted, as many as one transaction carries at a time, until
-// none is left. It reports whether there were any.
+// EndAll frees the wanted cooling blocks, as many at a time as one transaction carries, until none is left. do submits
+// each operation. It reports whether there were any blocks.
 func (eng *Engine) EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
 		full := false // there may be more
@@ -101,7 +101,7 @@ func (eng *Engine) EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, e
 		switch {
 		case errors.Is(err, errNothing):
 			return ended, nil
-		case errors.Is(err, ErrOvertaken): // it was too large
+		case errors.Is(err, ErrOvertaken): // the operation was too large
 			continue
 		case err != nil:
 			return ended, err
@@ -122,11 +122,11 @@ type EndCooldowns struct {
 	Within netip.Prefix  // all blocks that overlap this prefix
 }
 
-// plan takes as many blocks as one transaction carries. It compares each of them: no block that cools can change
-// without the head, but memory may be wrong.
+// plan frees as many of the blocks as one transaction carries. full reports that there may be more. The transaction
+// compares each block: without the head no cooling block can change, but memory may be wrong.
 func (l EndCooldowns) plan(v space.View, now time.Time) (p Plan, full bool, err error) {
 	if pool := v.Pool(l.Of); l.Of != "" && (pool == nil || pool.State != ledger.PoolDraining) {
-		return Plan{}, false, errNothing // it is another pool, of the same ID
+		return Plan{}, false, errNothing // the pool is gone, or another one has its ID
 	}
 	most, bytes := max(1, (v.Limit-leastOps)/2), 0
 	for prefix, c := range l.due(v, now) {
@@ -143,7 +143,7 @@ func (l EndCooldowns) plan(v space.View, now time.Time) (p Plan, full bool, err 
 	return p, false, nil
 }
 
-// due yields each block that is to be freed.
+// due yields each cooling block that is to be freed.
 func (l EndCooldowns) due(v space.View, now time.Time) iter.Seq2[netip.Prefix, *space.Cooled] {
 	return func(yield func(netip.Prefix, *space.Cooled) bool) {
 		seen := map[netip.Prefix]bool{}

@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Engine writes one ledger, as the one process that does. Memory is read once, when the office is taken, and then
-// changed by the writer's commits alone. It is safe for concurrent use.
+// Engine is the one writer of a ledger. It reads the ledger into memory once, when it has taken the office. Afterwards,
+// only the writer's commits change memory. It is safe for concurrent use.
 type Engine struct {
 	store      *store.Store
 	Keys       store.Keys // those of the store
@@ -29,12 +29,12 @@ type Engine struct {
 	Limit  atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 	Spaces spaces
 	Writer writer
-	// Revision is that of the last transaction that memory has.
+	// Revision is the revision of the last transaction that memory has.
 	Revision atomic.Int64
 	lifetime
 }
 
-// Settings are what an engine is made with. All are required.
+// Settings configure an Engine. All are required.
 type Settings struct {
 	Address    string // where this process answers
 	Frozen     bool   // pools begin frozen
@@ -47,8 +47,7 @@ type Settings struct {
 	History    History
 }
 
-// Healthy returns nil while this process has the ledger and the last
-// transaction went through, otherwise what is wrong.
+// Healthy returns nil while this process has the ledger and the last transaction went through, otherwise the fault.
 func (eng *Engine) Healthy() error {
 	if eng.Ctx.Err() != nil {
 		return ledger.ErrClosed
@@ -56,7 +55,7 @@ func (eng *Engine) Healthy() error {
 	return eng.Health.all()
 }
 
-// Hooks are what a test may replace. The zero value is not usable; see [RealHooks].
+// Hooks are the parts that a test may replace. The zero value is not usable; see [RealHooks].
 type Hooks struct {
 	Timeout time.Duration // of one request to etcd
 	Now     func() time.Time
@@ -66,8 +65,8 @@ type Hooks struct {
 	BeforeCommit, AfterCommit func(ledger.SpaceID) error
 }
 
-// History says which of the tenures that have ended are kept.
+// History says which ended tenures are kept.
 type History struct {
-	Keep time.Duration // 0: nothing
-	Max  int           // 0: as many as there are
+	Keep time.Duration // how long; 0: none is kept
+	Max  int           // how many; 0: there is no limit
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// apply brings what was committed into memory, space by space.
+// apply brings committed changes into memory, space by space.
 func (eng *Engine) apply(entries []*store.Entry) {
 	of := map[ledger.SpaceID][]*store.Entry{}
 	for _, e := range entries {
@@ -19,8 +19,9 @@ func (eng *Engine) apply(entries []*store.Entry) {
 	}
 }
 
-// inTurn orders the spaces of a commit. A space that begins comes first: the pool above it is asked for more by that.
-// One that ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
+// inTurn orders the spaces of a commit. A space that begins comes first: a plan that compares the new head of the pool
+// above it has to know the space. A space that ends comes before the pool above it, which takes over the number of its
+// changes: so nobody counts these twice.
 func inTurn(of map[ledger.SpaceID][]*store.Entry, known func(ledger.SpaceID) bool) []ledger.SpaceID {
 	var begin, end, rest []ledger.SpaceID
 	for id, entries := range of {
@@ -51,13 +52,13 @@ func (eng *Engine) bring(id ledger.SpaceID, entries []*store.Entry) {
 	if of, is := ledger.AddressSpaceOf(ledger.PoolID(id)); is {
 		eng.Table.Visit(of, func(p *space.Pool) {
 			if p.State == ledger.PoolDraining {
-				p.In.News.Touch(of) // it may be empty now
+				p.In.News.Touch(of) // the pool may be empty now
 			}
 		})
 	}
 }
 
-// lead brings the address spaces of a pool in line with it. All of it is in memory.
+// lead updates the address spaces of a pool after the pool has changed. All of it is in memory.
 func (eng *Engine) lead(of ledger.Pool) {
 	for _, id := range eng.Table.Parts(of.ID) {
 		if s, ok := eng.Spaces.find(ledger.SpaceID(id)); ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// The space that ends comes before the pool that takes over its changes, and the one that begins before both, however a
-// map orders them.
-func TestInTurn(t *testing.T) {
+// The space that begins comes first, then the space that ends, and then the pool that takes over its changes, in
+// whichever order a map yields them.
+func TestInTurn_EndsASpaceBeforeThePoolAbove(t *testing.T) {
 	head := func(put bool) []*store.Entry {
 		return []*store.Entry{{Key: store.Key{Kind: store.BlockKey}}, {Key: store.Key{Kind: store.HeadKey}, Put: put}}
 	}

@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
-	// a request.
+	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB for a request.
 	MaxGroupBytes = 1 << 20
 	// headOps is how many comparisons or operations a transaction needs for the head of the ledger.
 	headOps = 1
-	// callOps is how many most calls need, with the head of a space.
+	// callOps is how many operations most calls need, that for the head of a space included.
 	callOps = 3
 )
 
-// group is the calls of one transaction, which is carried out as a whole or not at all.
+// group is the calls of one transaction. It is committed as a whole, or not at all.
 type group struct {
 	calls  []*call
 	spaces map[ledger.SpaceID]*part // that its calls are on
@@ -32,11 +31,11 @@ type part struct {
 	*Space
 	count   int64 // of the head that it puts, unless a call decides otherwise
 	writes  bool
-	decided bool // a call has decided what becomes of the head
+	decided bool // a call puts or removes the head itself
 	head    []store.Change
 }
 
-// newPart begins to plan in a space, whose lock is held.
+// newPart begins the plans of a group in a space. The caller holds the space's lock.
 func newPart(s *Space) *part {
 	s.Begin()
 	p := &part{Space: s, count: s.Head.Count + 1}
@@ -46,10 +45,10 @@ func newPart(s *Space) *part {
 	return p
 }
 
-// nextHead returns the count of the head that the part puts, if it is least or more.
+// nextHead returns the count of the head that the part puts, but at least least.
 func (p *part) nextHead(least int64) int64 { return max(p.count, least) }
 
-// size is how much a transaction asks of etcd.
+// size is how much a transaction demands of etcd.
 type size struct{ ifs, writes, bytes int }
 
 func sizeOf(changes []store.Change) (n size) {
@@ -71,13 +70,13 @@ func sizeOf(changes []store.Change) (n size) {
 
 func (n size) plus(m size) size { return size{n.ifs + m.ifs, n.writes + m.writes, n.bytes + m.bytes} }
 
-// ops returns how many operations etcd counts.
+// ops returns how many operations etcd counts for the transaction.
 func (n size) ops() int { return max(n.ifs, n.writes) + headOps }
 
 // admits reports whether a call on a space may join the group: no other call changes or compares a key of its changes.
 func (g *group) admits(p *part, changes []store.Change) bool {
 	if g.keys[p.Keys.Head()] && g.spaces[p.ID] == nil {
-		return false // a call on another space makes or removes this one
+		return false // a call on another space makes or removes this space
 	}
 	for i := range changes {
 		if key := changes[i].Key; key != "" && g.keys[key] {
@@ -87,7 +86,7 @@ func (g *group) admits(p *part, changes []store.Change) bool {
 	return true
 }
 
-// add adds the changes of a call on a space, whose lock is held.
+// add adds the changes of a call to the group. The caller holds the lock of the call's space.
 func (g *group) add(p *part, changes []store.Change) {
 	head := p.Keys.Head()
 	g.spaces[p.ID], g.keys[head] = p, true
@@ -102,7 +101,7 @@ func (g *group) add(p *part, changes []store.Change) {
 	p.Take(changes)
 }
 
-// seal puts the head of each space in which the group changes anything, unless a call has decided what becomes of it.
+// seal puts the next head of each space that the group changes, unless a call puts or removes that head itself.
 func (g *group) seal() {
 	for _, p := range g.spaces {
 		if p.writes && !p.decided {
@@ -112,10 +111,10 @@ func (g *group) seal() {
 	}
 }
 
-// writes reports whether the group changes the ledger. One of refusals only compares.
+// writes reports whether the group changes the ledger. A group of refusals only compares.
 func (g *group) writes() bool { return g.size.writes > 0 }
 
-// changes yields the changes of all calls, in their order, and those of the heads.
+// changes yields the changes of all calls, in their order, and then those of the heads.
 func (g *group) changes() iter.Seq[*store.Change] {
 	return func(yield func(*store.Change) bool) {
 		for _, c := range g.calls {
@@ -146,7 +145,7 @@ func (g *group) entries(revision int64) (entries []*store.Entry) {
 	return entries
 }
 
-// discard ends the plans of the group, whose outcome is certain, in all its spaces.
+// discard ends the drafts of the group in all its spaces, when its outcome is certain.
 func (g *group) discard() {
 	for _, p := range g.spaces {
 		p.Lock()
@@ -155,10 +154,11 @@ func (g *group) discard() {
 	}
 }
 
-// pending is a group that was not committed, or may not have been. The writer goes on when that is certain.
+// pending is a group that was not committed, or whose outcome is unknown. The writer goes on when the outcome is
+// certain.
 type pending struct {
 	group   *group
-	sent    *store.Sent     // its transaction, if that may have been committed
-	answers map[*call]error // of its calls that were refuted
-	answer  error           // of the others; nil: they are planned again
+	sent    *store.Sent     // its transaction, if it may have been committed
+	answers map[*call]error // to its calls that were refuted
+	answer  error           // to the other calls; nil: they are planned again
 }

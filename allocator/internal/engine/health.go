@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// health keeps the last fault of the transactions, and a fatal one. It is safe for concurrent use.
+// health keeps the last fault of the transactions, and the fatal fault. It is safe for concurrent use.
 type health struct {
-	Failed chan struct{} // closed when there is a fatal one
+	Failed chan struct{} // closed when there is a fatal fault
 	logger *slog.Logger
 
 	mu            sync.Mutex
 	commit, fatal error
 }
 
-// Err is the fatal fault; nil if there is none.
+// Err returns the fatal fault; nil if there is none.
 func (h *health) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,7 +34,7 @@ func (h *health) setCommit(err error) {
 	h.commit = err
 }
 
-// end notes a fatal fault, unless there is one, and returns the one that there is. The engine cannot go on.
+// end notes a fatal fault, after which the engine cannot go on. It returns the first fatal fault.
 func (h *health) end(why error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

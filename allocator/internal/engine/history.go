@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// keepEvery is the pause between two searches for tenures that the history need not keep.
+// keepEvery is the pause between two searches for tenures to delete.
 const keepEvery = 10 * time.Minute
 
 // keepHistory prunes the history from time to time, until the engine is closed.
@@ -55,15 +55,15 @@ func (eng *Engine) PruneHistory(ctx context.Context) error {
 // prune is one PruneHistory: one pass over the whole history, or two.
 type prune struct {
 	*Engine
-	before time.Time // tenures that ended by then are deleted
-	extra  int       // and so many of those that ended in the minute after that
+	before time.Time // tenures that ended up to this time are deleted
+	extra  int       // how many tenures of the minute after before are deleted, too
 	kept   int
-	ended  map[int64]int // of those that are kept: how many in each minute
+	ended  map[int64]int // how many of the kept tenures ended in each minute
 	batch  []clientv3.Op
 	gone   int // how many tenures the batch deletes
 }
 
-// pass deletes tenures, and counts those that are kept.
+// pass deletes tenures, and counts the others.
 func (p *prune) pass(ctx context.Context) error {
 	p.kept, p.ended = 0, map[int64]int{}
 	for kv, err := range p.store.HistoryKeys(ctx) {
@@ -92,7 +92,7 @@ func (p *prune) pass(ctx context.Context) error {
 	return p.flush(ctx)
 }
 
-// last is when the last tenure of a key ended.
+// last returns when the last tenure of a key ended.
 func last(tenures []ledger.Tenure) (until time.Time) {
 	for _, t := range tenures {
 		if t.Until.After(until) {
@@ -102,7 +102,7 @@ func last(tenures []ledger.Tenure) (until time.Time) {
 	return until
 }
 
-// goes reports whether the tenures of a key, which last ended then, are to be deleted.
+// goes reports whether to delete a key of n tenures. The last of them ended at until.
 func (p *prune) goes(until time.Time, n int) bool {
 	if !until.After(p.before) {
 		return true
@@ -114,8 +114,8 @@ func (p *prune) goes(until time.Time, n int) bool {
 	return true
 }
 
-// narrow moves the end of what is deleted so that no more than most are kept. A key is deleted as a
-// whole, so that a few less may be kept. Keys that cannot be read count, and stay.
+// narrow moves before, so that no more than most tenures are kept. A key is deleted as a whole, so that a few less may
+// be kept. Keys that cannot be read count, and stay.
 func (p *prune) narrow(most int) {
 	p.extra = p.kept - most
 	for _, minute := range slices.Sorted(maps.Keys(p.ended)) {

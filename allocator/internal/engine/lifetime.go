@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// lifetime is that of an engine: from New until Close, which waits for its goroutines. It is safe
-// for concurrent use.
+// lifetime is the time of an engine from New until Close, which waits for the engine's goroutines. It is safe for
+// concurrent use.
 type lifetime struct {
 	Ctx    context.Context // ends when Close begins, with ErrClosed as its cause
 	cancel context.CancelCauseFunc
@@ -49,7 +49,7 @@ func (l *lifetime) whileOpen(f func()) func() {
 	}
 }
 
-// rest waits, or until the end.
+// rest waits for d, or until the end.
 func (l *lifetime) rest(d time.Duration) {
 	select {
 	case <-time.After(d):

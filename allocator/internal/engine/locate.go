@@ -17,7 +17,8 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Space, error)
 	return nil, eng.unknown(ctx, id)
 }
 
-// locate finds the space of a pool for an op. An address space need not be there, if the op may begin it.
+// locate finds the space of a pool for an op. If the pool is an address space that the op may begin, and does not
+// exist, locate makes its space in memory.
 func (eng *Engine) locate(ctx context.Context, id ledger.PoolID, begins *ledger.Derived) (*Space, error) {
 	if begins == nil {
 		return eng.Locate(ctx, id)
@@ -47,8 +48,8 @@ func (eng *Engine) Known(ctx context.Context, id ledger.PoolID) (record ledger.P
 	return record, nil
 }
 
-// unknown returns why the ledger does not have a pool that is not in memory. The ledger confirms it: the memory of a
-// process that has lost the office unawares lacks the pools that were registered since.
+// unknown returns why the ledger does not have a pool that is not in memory. The ledger confirms it: a process that has
+// lost the office without noticing lacks the pools that were registered afterwards.
 func (eng *Engine) unknown(ctx context.Context, id ledger.PoolID) error {
 	err := eng.absent(id)
 	if !errors.Is(err, ledger.ErrUnknownPool) {
@@ -57,7 +58,7 @@ func (eng *Engine) unknown(ctx context.Context, id ledger.PoolID) error {
 	return cmp.Or(eng.InOffice(ctx), err)
 }
 
-// InOffice confirms by the ledger that this process has the office of its writer.
+// InOffice confirms, by a transaction, that this process is the writer of the ledger.
 func (eng *Engine) InOffice(ctx context.Context) error {
 	_, err := eng.store.Write(ctx, nil, nil, nil)
 	return err
@@ -74,7 +75,7 @@ func (eng *Engine) absent(id ledger.PoolID) error {
 	return ledger.ErrUnknownPool
 }
 
-// SpaceOf is the space of a pool that is in memory.
+// SpaceOf returns the space of a pool; ok is false if the pool is not in memory.
 func (eng *Engine) SpaceOf(id ledger.PoolID) (*Space, bool) {
 	p, ok := eng.Table.Find(id)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of one Allocator. Only those of the members of etcd have labels, so the number of
-// series does not grow with pools or workspaces.
+// metrics are those of one Allocator. Only the metrics of etcd's members have labels, so the number of series does not
+// grow with pools or workspaces.
 type metrics struct {
 	transactions prometheus.Histogram
 	groups       prometheus.Histogram
@@ -35,20 +35,23 @@ func (eng *Engine) Unreadable() int {
 	return len(eng.Table.Damaged()) + eng.Spaces.Count(func(s *Space) int { return len(s.Damage) })
 }
 
-// gauge is counted when the metrics are collected.
+// gauge returns a metric that is counted when the metrics are collected.
 func gauge(name, help string, count func() int) prometheus.GaugeFunc {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(count()) })
+	opts := prometheus.GaugeOpts{Name: name, Help: help}
+	return prometheus.NewGaugeFunc(opts, func() float64 { return float64(count()) })
 }
 
 func newMetrics(eng *Engine) *metrics {
 	return &metrics{
-		cooling: gauge("ipam_ledger_cooling_blocks", "Blocks that were freed, and are given to nobody until their cooldown is over.",
-			eng.Spaces.CountCooling),
+		cooling: gauge("ipam_ledger_cooling_blocks",
+			"Blocks that were freed, and are given to nobody until their cooldown is over.", eng.Spaces.CountCooling),
 		history: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "ipam_ledger_history_records", Help: "Records of former holders in the ledger, as the leader last counted them.",
+			Name: "ipam_ledger_history_records",
+			Help: "Records of former holders in the ledger, as the leader last counted them.",
 		}),
 		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ipam_ledger_history_pruned_total", Help: "Records of former holders that this process has deleted, as too old or too many.",
+			Name: "ipam_ledger_history_pruned_total",
+			Help: "Records of former holders that this process has deleted, as too old or too many.",
 		}),
 		unreadable: gauge("ipam_ledger_unreadable_keys", "Keys of the ledger that cannot be read. Each stops its space.",
 			eng.Unreadable),
@@ -81,7 +84,8 @@ func newMetrics(eng *Engine) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.Bound, m.Released, m.unreadable, m.cooling, m.history, m.forgotten, m.members,
+		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.Bound, m.Released, m.unreadable, m.cooling,
+		m.history, m.forgotten, m.members,
 	}
 }
 

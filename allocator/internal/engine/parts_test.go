@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A timer that rings as it is replaced leaves no second one behind.
-func TestAlarm_RingsAsItIsReplaced(t *testing.T) {
+// A timer may ring at the moment at which it is replaced. Afterwards one timer is set, and not two.
+func TestAlarm_SetsOneTimerIfItRingsAsItIsReplaced(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	set := 0
 	hooks := RealHooks()
@@ -35,9 +35,8 @@ func TestAlarm_RingsAsItIsReplaced(t *testing.T) {
 	}
 }
 
-// The timer of a space is set once for each end, is not set before a pause is over, and is stopped
-// when nothing ends.
-func TestAlarm(t *testing.T) {
+// The timer of a space is set once for each end, is not set before a pause is over, and is stopped when nothing cools.
+func TestAlarm_SetsItsTimerOnceForEachEnd(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var waits []time.Duration
 	stopped := 0
@@ -57,8 +56,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// A space that is gone is replaced by another one, which is not dropped with it.
-func TestSpaces_Enter(t *testing.T) {
+// Enter replaces a space that is gone. A late drop of the former space does not remove the new one.
+func TestSpaces_ReplaceASpaceThatIsGone(t *testing.T) {
 	table := space.NewTable()
 	table.Logger = slog.Default()
 	all := spaces{is: map[ledger.SpaceID]*Space{}}
@@ -84,8 +83,8 @@ func TestSpaces_Enter(t *testing.T) {
 	}
 }
 
-// The first fault that is for good stays, and what is known beside it is told with it.
-func TestHealth(t *testing.T) {
+// The first fatal fault stays. The fault of the last transaction is returned beside it.
+func TestHealth_KeepsTheFirstFatalFault(t *testing.T) {
 	h := health{Failed: make(chan struct{}), logger: slog.Default()}
 	first := h.end(ledger.ErrDeposed)
 	h.setCommit(ledger.ErrBusy)

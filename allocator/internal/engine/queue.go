@@ -10,9 +10,9 @@ import (
 type call struct {
 	Op
 	space  *Space
-	gone   atomic.Bool   // the caller has its answer, or does not wait any more
+	gone   atomic.Bool   // the caller has its answer, or waits no longer
 	done   chan struct{} // closed when the answer is final
-	err    error         // the answer; nil: it is that of the plan
+	err    error         // the answer; nil: the plan's answer
 	traced *traced
 
 	// The writer's own.
@@ -21,7 +21,8 @@ type call struct {
 	again    bool // it was planned before
 }
 
-// finish gives the caller its answer: an error, or that of the plan. A caller that has one already keeps it.
+// finish gives the caller its answer: err, or the plan's answer if err is nil. A caller that has an answer already
+// keeps it.
 func (c *call) finish(err error) {
 	if c.gone.CompareAndSwap(false, true) {
 		c.err = err
@@ -37,10 +38,9 @@ func (c *call) result() (Answer, error) {
 	return c.plan.Answer, nil
 }
 
-// queue holds the calls on all spaces. Each workspace has its own lane, and lanes take
-// turns: a storm from one workspace delays the calls of another by one call each. Calls that
-// were planned before come first.
-// The zero value is empty. The writer's lock guards it.
+// queue has the calls on all spaces. Each workspace has its own lane, and lanes take turns: a storm from one workspace
+// delays the calls of another by one call each. Calls that were planned before come first. The zero value is empty. The
+// writer's lock guards it.
 type queue struct {
 	again []*call // that were planned before, in their order
 	lanes map[ledger.ClusterName]*lane
@@ -102,8 +102,8 @@ func (q *queue) peek() *call {
 	return nil
 }
 
-// pass passes over the lane of the call that peek returned, until resume. It reports false, and does nothing, if that
-// was planned before.
+// pass passes over the lane of the call that peek returned, until resume. If that call was planned before, it reports
+// false, and does nothing.
 func (q *queue) pass() bool {
 	if len(q.again) > 0 {
 		return false

@@ -23,7 +23,7 @@ func (q *queue) order(n int) (popped []*call, names string) {
 	return popped, strings.TrimSpace(names)
 }
 
-// A storm from one workspace does not delay the call of another.
+// A storm from one workspace delays each call of another workspace by one call at most.
 func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	var q queue
 	for i := range 4 {
@@ -41,8 +41,8 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	}
 }
 
-// Calls that are put back keep their order, before those that came meanwhile.
-func TestQueue_PutBack(t *testing.T) {
+// Calls that are put back keep their order, and come before the calls that came meanwhile.
+func TestQueue_PutsCallsBackInTheirOrder(t *testing.T) {
 	var q queue
 	for i := range 3 {
 		q.push(callOf("a", fmt.Sprint("a", i)))

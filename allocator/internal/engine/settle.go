@@ -16,7 +16,7 @@ const retrySettle = 250 * time.Millisecond
 // errUncertain: etcd did not answer, and the Allocator was closed before it could be asked again.
 var errUncertain = fmt.Errorf("%w: the outcome is unknown; ask again", ledger.ErrUnavailable)
 
-// settle makes the outcome of the pending group certain. It then answers the calls, or queues them again.
+// settle finds out for certain what became of the pending group. It then answers the calls, or queues them again.
 func (w *writer) settle() error {
 	p := w.pending
 	if p == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// load reads the ledger into memory. Nobody else changes it. The spaces stay locked until all is read. News of half a
-// space would be wrong: a pool that drains would seem to have no blocks any more.
+// load reads the ledger into memory. No other process changes the ledger meanwhile. The spaces stay locked until all is
+// read, because notifications about half a space would be wrong: a draining pool would seem to have no blocks.
 func (eng *Engine) load(ctx context.Context) error {
 	read := map[ledger.SpaceID]*Space{}
 	revision, err := eng.store.Snapshot(ctx, func(e *store.Entry) {

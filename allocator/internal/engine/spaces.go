@@ -16,8 +16,8 @@ type Space struct {
 	alarm  alarm           // for the next cooldown that ends
 }
 
-// View returns the view of a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The
-// space's lock is held.
+// View returns a view for a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The
+// caller holds the space's lock.
 func (s *Space) View(next func(least int64) int64) space.View {
 	return s.Space.View(s.Keys, int(s.Engine.Limit.Load()), next)
 }
@@ -25,7 +25,8 @@ func (s *Space) View(next func(least int64) int64) space.View {
 // Frozen reports whether the space allocates nothing, because it may have lost changes.
 func (s *Space) Frozen() bool { return s.Room.Pools.Frozen() >= space.Untrusted }
 
-// Discard ends the plans of a transaction whose outcome is certain. A space goes if the ledger has nothing in it.
+// Discard ends the draft of a transaction whose outcome is certain. If the ledger has nothing in the space, the space
+// goes.
 func (s *Space) Discard() {
 	s.Space.Discard()
 	if s.Unregistered() {
@@ -34,8 +35,8 @@ func (s *Space) Discard() {
 	}
 }
 
-// abandon drops a space for which an op was not planned, if the ledger has nothing in it. Other calls for it that are
-// queued begin again. A transaction that lands all the same brings the space back.
+// abandon drops a space after an operation that might have begun it has failed, if the ledger has nothing in it. Queued
+// calls for the space begin it again. If the transaction is committed nevertheless, it brings the space back.
 func (s *Space) abandon() {
 	s.Lock()
 	defer s.Unlock()
@@ -45,8 +46,8 @@ func (s *Space) abandon() {
 	}
 }
 
-// expect lets an address space that is not in the ledger be planned in, as its pool is now. The writer alone changes
-// pools, and calls it.
+// expect adds the pool of an address space that is not in the ledger, so that a plan can be made in it. The pool is as
+// the ledger has the pool of that space now. Only the writer calls expect, and only the writer changes pools.
 func (s *Space) expect(of *ledger.Derived) {
 	if of == nil || len(s.Room.Pools) > 0 {
 		return
@@ -56,7 +57,7 @@ func (s *Space) expect(of *ledger.Derived) {
 	}
 }
 
-// Unfit returns why the space can plan nothing; nil: it can.
+// Unfit returns why nothing can be planned in the space; nil: it can.
 func (s *Space) Unfit() error {
 	if s.Engine.Ctx.Err() != nil {
 		return ledger.ErrClosed

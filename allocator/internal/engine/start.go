@@ -15,7 +15,8 @@ import (
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
-		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, address: set.Address, history: set.History, tell: set.Tell,
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger,
+		queueLimit: set.QueueLimit, address: set.Address, history: set.History, tell: set.Tell,
 		Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
 	eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = set.Frozen, set.HoldTime, set.Logger

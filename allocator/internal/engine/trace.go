@@ -18,15 +18,15 @@ const scope = "github.com/kcp-ipam/ipam/allocator"
 // of that span:
 //
 //	allocate                one Bind
-//	├─ wait for group       in the queue of the space, until the worker takes it
-//	├─ place                on the index
+//	├─ wait for group       in the queue of the writer, until the writer plans it
+//	├─ place                the plan
 //	└─ etcd transaction     of the whole group
 //
 // A transaction is shared, and a trace is not. So the span of a transaction is in the trace of
 // its first request that is traced, with a link to each of the others. Each of those has a
 // span of its own for the transaction, with a link to the first.
 
-// StartSpan starts a span below that of the context; nil if that one does not record.
+// StartSpan starts a span below the span of the context; nil if that span does not record.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -35,8 +35,8 @@ func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	return parent.TracerProvider().Tracer(scope).Start(ctx, name)
 }
 
-// EndSpan ends a span, with the error if there is one: a refusal is an answer, and
-// only a fault is an error. A nil span has no end.
+// EndSpan ends a span, with the error if there is one: a refusal is an answer, and only a fault is an error. It ignores
+// a nil span.
 func EndSpan(span trace.Span, err error) {
 	switch {
 	case span == nil:
@@ -57,7 +57,7 @@ type traced struct {
 	queued time.Time
 }
 
-// NewTraced notes the trace of a call; nil if its context is in none that records.
+// NewTraced notes the trace of a call; nil if its context has no span that records.
 func NewTraced(ctx context.Context) *traced {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -66,14 +66,14 @@ func NewTraced(ctx context.Context) *traced {
 	return &traced{ctx: ctx, tracer: span.TracerProvider().Tracer(scope), queued: time.Now()}
 }
 
-// Requeued notes that the call waits again.
+// Requeued notes that the call waits again, from now on.
 func (t *traced) Requeued() {
 	if t != nil {
 		t.queued = time.Now()
 	}
 }
 
-// Placing ends the span of the wait, and starts that of the placing.
+// Placing ends the span of the wait, and starts the span of the plan.
 func (t *traced) Placing() trace.Span {
 	if t == nil {
 		return nil
@@ -84,7 +84,7 @@ func (t *traced) Placing() trace.Span {
 	return place
 }
 
-// endSpans ends the spans of a transaction, and says whether its comparisons held.
+// endSpans ends the spans of a transaction, with whether its comparisons held.
 func endSpans(spans []trace.Span, succeeded bool, err error) {
 	for _, span := range spans {
 		span.SetAttributes(attribute.Bool("ipam.transaction.succeeded", succeeded))

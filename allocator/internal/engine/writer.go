@@ -10,8 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// writer commits the operations on all spaces, one transaction after the other, each of as many of them as fit. So an
-// operation is planned on the ledger as it is, whichever spaces it touches. Its goroutine runs while there are any.
+// writer commits the operations on all spaces, one transaction after the other, and as many operations in each as fit.
+// So every operation is planned on the latest ledger, whichever spaces it touches. Its goroutine runs while there are
+// operations.
 type writer struct {
 	*Engine
 
@@ -22,7 +23,7 @@ type writer struct {
 	// The goroutine's own.
 	office  *store.Office
 	pending *pending // the last group, if its outcome is not certain
-	refuted bool     // a call of the last group was: the others go without those behind them
+	refuted bool     // a call of the last group was refuted: the others come next, without later calls
 }
 
 // Queued counts the calls that wait for a transaction.
@@ -39,9 +40,8 @@ func (w *writer) Idle() bool {
 	return !w.Working
 }
 
-// Submit gives an op on the space of a pool to the writer, and waits for the answer.
-// If ctx ends first, an op that is still queued is dropped, and one that is in a
-// transaction is completed without its caller.
+// Submit gives an op on the space of a pool to the writer, and waits for the answer. If ctx ends first, an op that is
+// still queued is dropped, and an op that is in a transaction is completed without its caller.
 func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, error) {
 	for {
 		s, err := eng.locate(ctx, id, o.Begins)
@@ -58,7 +58,7 @@ func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, 
 	}
 }
 
-// Change submits an op on a block. ErrChanged: the pool is gone, and the block with it.
+// Change submits an op on a block. ErrChanged: the pool is gone, and so is the block.
 func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) (answer Answer, err error) {
 	answer, err = eng.Submit(ctx, b.Pool, o)
 	if errors.Is(err, ledger.ErrUnknownPool) {
@@ -77,7 +77,7 @@ func (s *Space) Do(ctx context.Context, o Op) (Answer, error) {
 	case <-c.done:
 	case <-ctx.Done():
 		c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
-		<-c.done // it may have had its answer at the same moment
+		<-c.done // the call may have had its answer at the same moment
 	}
 	return c.result()
 }
@@ -111,9 +111,9 @@ func (w *writer) take() {
 	w.queue.pop()
 }
 
-// pass passes over a call that needs a transaction of its own, and the others of its workspace, while a group of others
-// is gathered: else each such call would part the calls of all other workspaces. It reports false if the call is
-// another one.
+// pass passes over a call that needs a transaction of its own, and over the later calls of its workspace, while a group
+// of other calls is gathered. Else each such call would part the calls of all other workspaces. It reports false for
+// any other call.
 func (w *writer) pass(c *call, g *group) bool {
 	if !c.Alone || g.calls[0].Alone {
 		return false
@@ -130,7 +130,7 @@ func (w *writer) resume() {
 	w.queue.resume()
 }
 
-// rests reports whether no call waits. Then the goroutine ends, and the next call starts another one.
+// rests reports whether no call waits. Then the goroutine ends, and the next call starts another goroutine.
 func (w *writer) rests() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,14 +157,14 @@ func (w *writer) work() {
 	}
 }
 
-// errFull: the call needs the next group.
+// errFull says that the call needs the next group.
 var errFull = errors.New("the group is full")
 
-// errDropped: nobody waits for the answer of the call.
+// errDropped says that nobody waits for the answer of the call.
 var errDropped = errors.New("the caller has gone")
 
-// gather plans the queued calls, in turn, until the transaction is full, or one of them would change what another
-// changes.
+// gather plans the queued calls, in turn, until the transaction is full, or until a call would change a key that
+// another call changes.
 func (w *writer) gather() *group {
 	g, only := newGroup(), w.refuted
 	w.refuted = false
@@ -184,16 +184,16 @@ func (w *writer) gather() *group {
 			c.finish(err)
 			continue
 		}
-		g.calls = append(g.calls, c) // also if its caller goes while it is planned: the group has taken room for it
+		g.calls = append(g.calls, c) // also if its caller has gone meanwhile: the group has taken room for it
 	}
 	w.resume()
 	g.seal()
 	return g
 }
 
-// join plans a call for a group. errFull: the call does not fit there. Any other error is its answer.
+// join plans a call for a group. errFull: the call does not fit there. Any other error is the answer to the call.
 func (w *writer) join(c *call, g *group) error {
-	limit, others := int(w.Limit.Load())-len(g.spaces), len(g.calls) > 0 // each space has a head, which is put
+	limit, others := int(w.Limit.Load())-len(g.spaces), len(g.calls) > 0 // each space puts its head
 	if others && (c.Alone || g.calls[0].Alone || g.size.ops()+callOps > limit) {
 		return errFull
 	}
@@ -232,9 +232,9 @@ func (w *writer) join(c *call, g *group) error {
 	return nil
 }
 
-// refuse answers all calls with err. The goroutine stays with the pending
-// group, even if the queue is empty: until that is settled, memory may differ from
-// the ledger. It reports false, and the goroutine ends, when the allocator is closed. Then nobody settles the group.
+// refuse answers all calls with err. The goroutine keeps the pending group, even if the queue is empty: until the group
+// is settled, memory may differ from the ledger. If the engine is closed, refuse reports false, and the goroutine ends.
+// Then nobody settles the group.
 func (w *writer) refuse(err error) bool {
 	sent := err
 	closed := w.Ctx.Err() != nil

@@ -4,19 +4,19 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Account names what a limit bounds: the addresses that a workspace holds of a pool, or by a class.
+// Account names a sum that a limit bounds: the addresses that a workspace holds of a pool, or by a class.
 type Account struct {
 	pool    ledger.PoolID // empty: by the class, of any pool
 	Class   string
 	Cluster ledger.ClusterName
 }
 
-// PoolAccount is the account of the request's workspace with the request's pool.
+// PoolAccount returns the account of the request's workspace with the request's pool.
 func PoolAccount(r ledger.Request) Account {
 	return Account{pool: r.Pool, Cluster: r.Holder.Tenant()}
 }
 
-// ClassAccount is the account of the request's workspace with the request's class.
+// ClassAccount returns the account of the request's workspace with the request's class.
 func ClassAccount(r ledger.Request) Account {
 	return Account{Class: r.Class, Cluster: r.Holder.Tenant()}
 }

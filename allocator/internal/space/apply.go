@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one transaction into memory. It is the only way in. The draft is given up first: the
-// transaction has made these very changes.
+// Apply brings the changes of one transaction into memory. Nothing else changes memory after the start. Apply gives up
+// the draft first: the transaction has made the changes of the draft.
 func (s *Space) Apply(entries []*store.Entry) {
 	drafted := s.draft.giveUp(s)
 	slices.SortStableFunc(entries, poolsFirst)
@@ -23,7 +23,7 @@ func (s *Space) Apply(entries []*store.Entry) {
 	s.Room.offerFreed()
 }
 
-// poolsFirst puts the records of pools before their blocks.
+// poolsFirst orders the records of pools before the blocks of these pools.
 func poolsFirst(a, b *store.Entry) int {
 	rank := func(e *store.Entry) int {
 		if e.Kind == store.PoolKey && e.Put {
@@ -34,11 +34,11 @@ func poolsFirst(a, b *store.Entry) int {
 	return rank(a) - rank(b)
 }
 
-// ReadKey brings a key into a space that is being read.
+// ReadKey brings a key into the space, when the ledger is read at the start.
 func (s *Space) ReadKey(e *store.Entry) { s.apply(e) }
 
-// apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
-// has no owner.
+// apply brings a key of the ledger into the space. A block whose value cannot be read takes its prefix, and has no
+// owner.
 func (s *Space) apply(e *store.Entry) {
 	if e.Put && e.Damage != nil {
 		s.Damage.note(e)

@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// remove removes a block, and gives its prefix back.
+// remove removes a block, and makes its prefix free.
 func (s *Space) remove(prefix netip.Prefix) {
 	s.setCooling(prefix, nil)
 	if old, ok := s.Blocks.drop(prefix); ok {
@@ -19,8 +19,8 @@ func (s *Space) remove(prefix netip.Prefix) {
 	s.Room.freed = append(s.Room.freed, prefix)
 }
 
-// note notes the owners of a block, and whether it cools. It counts the new owners before it stops
-// counting the old ones: a concurrent reader may see too much, never too little.
+// note notes the owner of a block, and whether the block cools. It counts the block for its new owner before it stops
+// counting it for the old one: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
 	s.News.touchAll(s.Room.Pools.over(prefix))
 	by := ownerOf(r)
@@ -35,8 +35,8 @@ func (s *Space) note(prefix netip.Prefix, r store.Record) {
 	s.setCooling(prefix, CooledOf(r))
 }
 
-// setCooling notes that a block cools; nil: it does not. It wakes the waiter with the name of the
-// former holder, which gets the block at once.
+// setCooling notes that a block cools; c is nil if it does not. It wakes the waiter that has the name of the former
+// holder, because that waiter gets the block at once.
 func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	if old, cooled := s.Cooling.remove(prefix); cooled {
 		for p := range s.Room.Pools.over(prefix) {
@@ -57,7 +57,7 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	}
 }
 
-// count adds a block to the accounts of its owners, times a sign.
+// count adds a block to the accounts of its owner, or removes it if sign is -1.
 func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 	n := cidr.Size(prefix)
 	if sign < 0 {
@@ -69,8 +69,8 @@ func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 	}
 }
 
-// publish publishes a change of an account: first the new sum, then, if it is smaller, a notification. A workspace is
-// known to wait before its claim reads the sum.
+// publish publishes a change of an account: first the new sum, then, if the sum is smaller, a notification. A claim is
+// listed as a waiter before it reads the sum, so it misses none.
 func (s *Space) publish(a Account, n *big.Int) {
 	if a.pool == "" {
 		s.Table.Quotas.post(a, n)

@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Suits refuses a request that the pool could never serve.
+// Suits refuses a request that the pool can never serve.
 func (p *Pool) Suits(r ledger.Request) error {
 	switch {
 	case r.Exact.IsValid() && !Contains(p.CIDR, r.Exact):
@@ -31,7 +31,8 @@ func (p *Pool) excludes(prefix netip.Prefix) error {
 	return nil
 }
 
-// Vacant returns a prefix of the pool if it overlaps no block. It may be excluded.
+// Vacant returns the prefix, if it lies in the pool and overlaps no block, and else refuses it. The prefix may be
+// excluded.
 func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	switch {
 	case !Contains(p.CIDR, prefix):
@@ -42,7 +43,7 @@ func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// exact returns a prefix of the pool if it is free, and else refuses it.
+// exact returns the prefix, if it is free, and else refuses it.
 func (p *Pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
 	if p.Index.Free(prefix) {
 		return prefix, nil
@@ -53,7 +54,7 @@ func (p *Pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, ledger.ErrInUse
 }
 
-// Room returns the prefix that is held for a request, or one that is free, and else refuses the request.
+// Room returns the prefix that is held for a request, or else a free prefix for it, or else refuses the request.
 func (p *Pool) Room(r ledger.Request) (netip.Prefix, error) {
 	if prefix, ok := p.HeldFor(r); ok {
 		return prefix, nil
@@ -68,7 +69,9 @@ func (p *Pool) Room(r ledger.Request) (netip.Prefix, error) {
 	if !ok {
 		largest = -1
 	}
-	return netip.Prefix{}, &ledger.ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.Cools.Next()}
+	return netip.Prefix{}, &ledger.ExhaustedError{
+		Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.Cools.Next(),
+	}
 }
 
 // fits reports whether there is room for a waiter.
@@ -85,8 +88,8 @@ func Contains(cidr, prefix netip.Prefix) bool {
 	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()
 }
 
-// FormerBlock finds the cooling block that a request gets back. It was given by the same pool and
-// class to an object of the same name, and has the length or the prefix that the request asks for.
+// FormerBlock returns the cooling block that a request gets back. The same pool and class have given that block to an
+// object of the same name, and it has the length or the prefix that the request asks for.
 func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
 	known := p.In.Cooling
 	if len(known.Blocks) == 0 {

@@ -11,7 +11,9 @@ import (
 // Capacity counts the addresses that the ledger has allocated. Addresses that are only reserved in memory count
 // as available.
 func (p *Pool) Capacity() ledger.Capacity {
-	c := ledger.Capacity{Total: p.Index.Total(), Available: p.unreserved(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
+	c := ledger.Capacity{
+		Total: p.Index.Total(), Available: p.unreserved(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1,
+	}
 	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.Cools.Next()
 	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
 	if length, ok := p.Index.Largest(); ok {
@@ -24,7 +26,7 @@ func (p *Pool) Capacity() ledger.Capacity {
 // stranded counts the blocks that lie in an exclusion, in part or whole.
 func (p *Pool) stranded() (n int) {
 	var last netip.Prefix
-	for _, x := range p.Excluded { // in the order of their addresses, and one before those inside it
+	for _, x := range p.Excluded { // in order: an exclusion comes before those inside it
 		if last.IsValid() && last.Overlaps(x) {
 			continue
 		}
@@ -34,8 +36,8 @@ func (p *Pool) stranded() (n int) {
 	return n
 }
 
-// containing counts the blocks that contain two exclusions. Neither lies in the other. If the first is not valid, there
-// are none.
+// containing counts the blocks that contain two exclusions, a and b. Neither of these contains the other. If a is not
+// valid, it returns zero.
 func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	for bits := 0; a.IsValid(); bits++ {
 		both := netip.PrefixFrom(b.Addr(), bits).Masked()
@@ -49,8 +51,8 @@ func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	return n
 }
 
-// unreserved returns how many addresses are free, those that are only held or drafted included. The index tells which
-// of these are excluded, or in a block that another Allocator has bound.
+// unreserved returns how many addresses are free, including those that are only held or drafted. It makes these free in
+// the index and counts, because only the index tells whether they are excluded, or in a block of another Allocator.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
 	for prefix := range p.In.reserved() {

@@ -20,26 +20,26 @@ import (
 // name. There may be many cooling blocks, so the names themselves are not kept.
 type former [16]byte
 
-// formerOf is the hash of a holder. A later object of the same name has the same hash.
+// formerOf returns the hash of a holder. A later object of the same name has the same hash.
 func formerOf(h ledger.Holder) former {
 	sum := sha256.Sum256([]byte(string(h.Cluster) + "\x00" + h.Namespace + "\x00" + h.Name))
 	return former(sum[:16])
 }
 
-// Cooled is what a space knows of a cooling block.
+// Cooled is a cooling block, as a space knows it.
 type Cooled struct {
 	until  int64 // in milliseconds of the wall clock
-	freed  int64 // when it was freed, in the same; 0: that is not known
+	freed  int64 // when it was freed, in milliseconds, too; 0: unknown
 	Claim  ledger.ClaimID
 	former former
 	Owner  unique.Handle[Owner]
 	At     int64 // revision of the block's last change
 }
 
-// End is when the block is free.
+// End returns when the block is free.
 func (c *Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
-// Freed is when the block began to cool; zero if that is not known.
+// Freed returns when the block began to cool; zero if that is not known.
 func (c *Cooled) Freed() time.Time {
 	if c.freed == 0 {
 		return time.Time{}
@@ -47,7 +47,7 @@ func (c *Cooled) Freed() time.Time {
 	return time.UnixMilli(c.freed).UTC()
 }
 
-// CooledOf is the cooling block of a record; nil if the block does not cool.
+// CooledOf returns the cooling block of a record; nil if the block does not cool.
 func CooledOf(r store.Record) *Cooled {
 	h := r.Held
 	if h.State != ledger.Cooling {
@@ -59,7 +59,8 @@ func CooledOf(r store.Record) *Cooled {
 	}
 	return &Cooled{
 		until: h.Until.UnixMilli(), freed: freed, Claim: ledger.ClaimID(strings.Clone(string(h.Claim))),
-		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(*h)), At: r.Revision,
+		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}),
+		Owner:  unique.Make(OwnerOf(*h)), At: r.Revision,
 	}
 }
 
@@ -68,7 +69,7 @@ func CooledOf(r store.Record) *Cooled {
 type coolingBlocks struct {
 	Blocks map[netip.Prefix]*Cooled
 	former map[former][]netip.Prefix
-	sums   usage // the cooling part of each account with a pool
+	sums   usage // how many addresses cool, on each account with a pool
 }
 
 // put notes that a block begins to cool.
@@ -81,7 +82,7 @@ func (b *coolingBlocks) put(prefix netip.Prefix, c *Cooled) {
 	b.count(c, cidr.Size(prefix))
 }
 
-// remove notes that a block does not cool any more. cooled is false if it did not.
+// remove notes that a block does not cool any more. cooled is false if it did not cool.
 func (b *coolingBlocks) remove(prefix netip.Prefix) (c *Cooled, cooled bool) {
 	if c, cooled = b.Blocks[prefix]; !cooled {
 		return nil, false
@@ -96,8 +97,8 @@ func (b *coolingBlocks) remove(prefix netip.Prefix) (c *Cooled, cooled bool) {
 	return c, true
 }
 
-// count adds to the cooling part of a workspace's account with the pool. Accounts with classes
-// are not counted: they extend over many spaces.
+// count adds to the cooling addresses on a workspace's account with the pool. It does not count accounts with classes,
+// because these extend over many spaces.
 func (b *coolingBlocks) count(c *Cooled, n *big.Int) {
 	for a := range c.Owner.Value().accounts() {
 		if a.pool != "" {
@@ -117,7 +118,7 @@ func (b *coolingBlocks) at(p netip.Prefix) (prefix netip.Prefix, c *Cooled, ok b
 	return netip.Prefix{}, nil, false
 }
 
-// deadline is when a cooling block is free.
+// deadline says when a cooling block is free.
 type deadline struct {
 	Until  int64
 	Prefix netip.Prefix
@@ -130,15 +131,15 @@ func (d deadline) less(than deadline) bool {
 	return ledger.ComparePrefixes(d.Prefix, than.Prefix) < 0
 }
 
-// coolingWindow is the cooling blocks in the window of one pool: the sum of their addresses, and
-// the end of each cooldown. The zero value is empty.
+// coolingWindow has the cooling blocks in the window of one pool: the sum of their addresses, and the end of each
+// cooldown. The zero value is empty.
 type coolingWindow struct {
 	ends *btree.BTreeG[deadline]
 	sum  big.Int
 	Own  int // how many of them are blocks of the pool itself
 }
 
-// Next is when the next cooling block is free; zero if none cools.
+// Next returns when the next cooling block is free; zero if none cools.
 func (w *coolingWindow) Next() time.Time {
 	if w.ends == nil || w.ends.Len() == 0 {
 		return time.Time{}
@@ -147,7 +148,7 @@ func (w *coolingWindow) Next() time.Time {
 	return time.UnixMilli(first.Until).UTC()
 }
 
-// Last is when the last cooling block is free; zero if none cools.
+// Last returns when the last cooling block is free; zero if none cools.
 func (w *coolingWindow) Last() time.Time {
 	if w.ends == nil || w.ends.Len() == 0 {
 		return time.Time{}
@@ -156,7 +157,7 @@ func (w *coolingWindow) Last() time.Time {
 	return time.UnixMilli(last.Until).UTC()
 }
 
-// All are the cooling blocks, the next to be free first.
+// All yields the cooling blocks, the next to be free first.
 func (w *coolingWindow) All() iter.Seq[deadline] {
 	return func(yield func(deadline) bool) {
 		if w.ends != nil {

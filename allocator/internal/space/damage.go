@@ -12,15 +12,15 @@ import (
 // replicas of an older version survive a rolling upgrade that writes newer values.
 //
 // If the record of a pool cannot be read, its CIDR is unknown, and any root pool might overlap it.
-// Until it can be read, no root pool is registered, except those that a lost ledger had before.
+// Until the record can be read, no root pool is registered, except those that a lost ledger had before.
 
-// Damage is the keys that cannot be read, with the error of each. The zero value is empty.
+// Damage has the keys that cannot be read, with the error of each. The zero value is empty.
 type Damage map[string]error
 
 // note notes a key that cannot be read.
 func (d Damage) note(e *store.Entry) { d[e.Text] = e.Damage }
 
-// Err is the error of the first key; nil if there is none.
+// Err returns the error of the first key; nil if there is none.
 func (d Damage) Err() error {
 	if len(d) == 0 {
 		return nil

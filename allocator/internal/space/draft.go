@@ -9,12 +9,12 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Draft holds what a group takes in a space, from the first plan until the outcome of the transaction is certain. The
-// prefixes are taken in the indexes, so that the next plan finds other room. Those that the group frees are free when
-// the changes are applied: so a limit counts too much rather than too little. The space's lock guards it.
+// Draft has the prefixes that a group takes in a space, from the first plan until the outcome of the transaction is
+// certain. They are taken in the indexes, so that the next plan finds other room. Prefixes that the group frees become
+// free only when its changes are applied: a limit counts too much rather than too little. The space's lock guards it.
 type Draft struct {
 	taken   []taken // in the indexes
-	pending Pending // of the accounts that a plan has asked for
+	pending Pending // on the accounts that a plan has asked for
 }
 
 // taken is a prefix that a draft takes, and its owner.
@@ -31,8 +31,8 @@ func (d *Draft) len() int {
 	return len(d.taken)
 }
 
-// Pending returns how much the draft is about to take on the account of a request with the pool. An account is counted
-// as soon as a request with a limit asks for it.
+// Pending returns how many addresses the draft is about to take on the accounts of requests. It has the account of this
+// request with its pool, if that has a limit. An account is counted when a request asks for it first.
 func (d *Draft) Pending(r ledger.Request) Pending {
 	if d == nil || r.Limits.Pool == nil {
 		return nil

@@ -7,12 +7,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// journalled is how many blocks a Journal keeps. About half a kilobyte each is in memory.
+// journalled is how many blocks a Journal keeps at most. Each takes about half a kilobyte of memory.
 const journalled = 1 << 15
 
-// Journal has the blocks that have changed since the last Take. Some
-// may be missing: it begins with the first Take, and drops all when there are too many. The zero value is empty. It is
-// safe for concurrent use.
+// Journal has the blocks that have changed since the last Take. Some may be missing: the Journal begins with the first
+// Take, and drops all when there are too many. The zero value is empty. It is safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
 	records map[ledger.Position]store.Record // without a holder for a block that is gone; nil before the first Take

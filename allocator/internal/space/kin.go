@@ -9,28 +9,28 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// kin is which pools belong together: those below a pool, those that a claim holds, those that count for a workspace
-// without being in it, and those of one name. The lock of the table guards it.
+// kin finds the pools that belong together: those below a pool, those that a claim holds, those that count for a
+// workspace without being in it, and those of one name. The lock of the table guards it.
 type kin struct {
-	of      map[ledger.PoolID]bond // those that have one
+	of      map[ledger.PoolID]bond // of each pool, unless it is empty
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
 	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
-	named   map[string]map[ledger.PoolID]struct{}             // the derived pools of a workspace that have a name: see nameOf
-	roles   map[share]map[string]int                          // how many address spaces there are for each set of roles; none that is 0
+	named   map[string]map[ledger.PoolID]struct{}             // derived pools by workspace and name: see nameOf
+	roles   map[share]map[string]int                          // how many address spaces have each set of roles; none is 0
 }
 
-// bond names the pools and claims to which the record of a pool binds it.
+// bond is the pools, claims and names by which a pool belongs to others, as its record says.
 type bond struct {
 	above     ledger.PoolID
 	holder    ledger.ClaimID
 	countsFor ledger.ClusterName
-	workspace ledger.ClusterName // that an address space is for
+	workspace ledger.ClusterName // of an address space: the one that it is for
 	roles     string             // of an address space: see rolesOf
 	name      string             // of a derived pool: see nameOf
 }
 
-// share is the address spaces that one workspace has of a pool.
+// share names the address spaces of one pool for one workspace.
 type share struct {
 	of        ledger.PoolID
 	workspace ledger.ClusterName
@@ -38,14 +38,17 @@ type share struct {
 
 func newKin() kin {
 	return kin{
-		of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{},
-		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}, roles: map[share]map[string]int{},
-		named: map[string]map[ledger.PoolID]struct{}{},
+		of:      map[ledger.PoolID]bond{},
+		below:   map[ledger.PoolID]map[ledger.PoolID]struct{}{},
+		held:    map[ledger.ClaimID]map[ledger.PoolID]struct{}{},
+		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{},
+		named:   map[string]map[ledger.PoolID]struct{}{},
+		roles:   map[share]map[string]int{},
 	}
 }
 
-// rolesOf returns the roles of a scope as one text, which all address spaces with these roles share. No two sets have
-// the same, as no role has a comma.
+// rolesOf returns the roles of a scope as one text. Address spaces with the same roles share the text in memory. No two
+// sets of roles have the same text, because no role has a comma.
 func rolesOf(scope ledger.Scope) string {
 	return unique.Make(strings.Join(slices.Sorted(maps.Keys(scope)), ",")).Value()
 }
@@ -88,7 +91,7 @@ func (k *kin) remove(id ledger.PoolID) {
 	k.count(was, -1)
 }
 
-// count adds to the number of address spaces that have the roles of a bond.
+// count adds n to the number of address spaces that have the roles of a bond.
 func (k *kin) count(b bond, n int) {
 	if b.roles == "" {
 		return
@@ -105,7 +108,8 @@ func (k *kin) count(b bond, n int) {
 	}
 }
 
-// differs reports whether the workspace of an address space has another one of the same pool, for other roles.
+// differs reports whether the workspace of an address space has another address space of the same pool, for other
+// roles.
 func (k *kin) differs(made ledger.Derived) bool {
 	roles := rolesOf(made.Scope)
 	for others := range k.roles[share{made.Of, made.Workspace}] {

@@ -11,10 +11,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// retell is the time after which Tell names a holder again, if its block is still there.
+// retell is the time after which Tell names a holder again, if its block is still retained.
 const retell = time.Minute
 
-// LeaseOf is the lease of a block; ok is false if it has none.
+// LeaseOf returns the lease of a block; ok is false if it has none.
 func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 	h := r.Held
 	if h == nil || h.State != ledger.Retained || h.Until.IsZero() {
@@ -23,10 +23,10 @@ func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 	return ledger.Lease{Holder: r.Block().Holder, Until: h.Until}, true
 }
 
-// Leases are the leases of the ledger in the order of their ends.
-// A change costs the logarithm of their number. It is safe for concurrent use.
+// Leases are the leases of the ledger in the order of their ends. A change costs the logarithm of their number. It is
+// safe for concurrent use.
 type Leases struct {
-	News chan struct{}
+	News chan struct{} // gets a value when another lease ends first
 
 	mu    sync.Mutex
 	held  map[ledger.SpaceID]map[netip.Prefix]*term
@@ -36,16 +36,24 @@ type Leases struct {
 // term is a lease in the queue.
 type term struct {
 	ledger.Lease
-	tell time.Time // when Tell names it
+	tell time.Time // when Tell names its holder next
 	at   ledger.Position
 }
 
 func (t *term) less(than *term) bool {
-	return cmp.Or(t.tell.Compare(than.tell), ledger.ComparePrefixes(t.at.Prefix, than.at.Prefix), cmp.Compare(t.at.Space, than.at.Space)) < 0
+	return cmp.Or(
+		t.tell.Compare(than.tell),
+		ledger.ComparePrefixes(t.at.Prefix, than.at.Prefix),
+		cmp.Compare(t.at.Space, than.at.Space),
+	) < 0
 }
 
 func newLeases() Leases {
-	return Leases{News: make(chan struct{}, 1), held: map[ledger.SpaceID]map[netip.Prefix]*term{}, queue: btree.NewG(32, (*term).less)}
+	return Leases{
+		News:  make(chan struct{}, 1),
+		held:  map[ledger.SpaceID]map[netip.Prefix]*term{},
+		queue: btree.NewG(32, (*term).less),
+	}
 }
 
 // Put notes that a block has a lease.
@@ -60,14 +68,14 @@ func (l *Leases) Put(at ledger.Position, lease ledger.Lease) {
 	l.add(at, lease)
 }
 
-// Remove notes that a block has none.
+// Remove notes that a block has no lease.
 func (l *Leases) Remove(at ledger.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(at)
 }
 
-// forget is called with mu held.
+// forget removes the lease of a block, if it has one. The caller holds mu.
 func (l *Leases) forget(at ledger.Position) {
 	old, held := l.held[at.Space][at.Prefix]
 	if !held {
@@ -79,7 +87,7 @@ func (l *Leases) forget(at ledger.Position) {
 	}
 }
 
-// add is called with mu held.
+// add adds the lease of a block. The caller holds mu.
 func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	t := &term{Lease: lease, tell: lease.Until, at: at}
 	if l.held[at.Space] == nil {
@@ -96,7 +104,8 @@ func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	}
 }
 
-// Tell returns the holders whose leases are over, and the end of the next lease; zero: there is none.
+// Tell returns the holders whose leases are over, and when the next one will be; zero: never. A holder that it has
+// named is due again after retell.
 func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

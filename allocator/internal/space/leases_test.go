@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Leases come and go in any order, and the next one is always known.
-func TestLeases_Order(t *testing.T) {
+// Leases are put and removed in any order. Tell always returns when the next one ends.
+func TestLeases_KnowTheNextEnd(t *testing.T) {
 	l := newLeases()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(i int) ledger.Position {

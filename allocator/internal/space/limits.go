@@ -15,8 +15,8 @@ func (p *Pool) wanted(r ledger.Request) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), uint(max(0, p.CIDR.Addr().BitLen()-r.Length)))
 }
 
-// Over returns the limit that a request would break, that of the class first; nil: none. pending counts in addition to
-// the held addresses of the pool.
+// Over returns the limit that a request would break; nil: none. It judges the class's limit first. pending is counted
+// in addition to the addresses that the workspace holds.
 func (p *Pool) Over(r ledger.Request, pending Pending) *ledger.QuotaError {
 	if r.Limits.Pool == nil && !ClassLimited(r) {
 		return nil
@@ -35,7 +35,8 @@ func (p *Pool) Over(r ledger.Request, pending Pending) *ledger.QuotaError {
 	held := p.In.usage.of(PoolAccount(r))
 	held.Add(held, pending.Of(PoolAccount(r)))
 	if exceeds(held, wanted, r.Limits.Pool) {
-		return &ledger.QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.In.Cooling.sums.of(PoolAccount(r))}
+		cooling := p.In.Cooling.sums.of(PoolAccount(r))
+		return &ledger.QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: cooling}
 	}
 	return nil
 }

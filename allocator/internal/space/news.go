@@ -9,11 +9,11 @@ import (
 
 // News are the notifications of a space, which are delivered once its lock is released.
 type News struct {
-	Woken   []*ledger.Holder // that should ask again; there may be very many at once
-	Touched []ledger.PoolID  // whose usage or state has changed
-	Left    []ledger.Pool    // that have left the ledger
-	Drained []*Pool          // whose last block is gone: they are to be retired
-	Lowered []Account        // on which less is used
+	Woken   []*ledger.Holder // holders that should ask again; there may be very many at once
+	Touched []ledger.PoolID  // pools whose usage or state has changed
+	Left    []ledger.Pool    // pools that have left the ledger
+	Drained []*Pool          // pools whose last block is gone: they are to be retired
+	Lowered []Account        // accounts that have sunk
 }
 
 // Touch notes that the usage or the state of a pool has changed.

@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Wait adds a claim to the list of a pool, and holds room for it if there is
-// any. Always true of the list: no claim without a hold fits into the free space, unless a limit stops it.
+// Wait adds a claim to the waitlist of a pool, and holds room for it if there is any. So it is always true of the
+// waitlist that no claim without a hold fits into the free space, unless a limit stops it.
 func (r *Room) Wait(p *Pool, req ledger.Request) {
 	if w := p.Waiting.find(req.Holder.Claim); w != nil && (w.held || !w.alike(req)) {
 		r.Withdraw(p, req.Holder.Claim)
@@ -17,7 +17,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	if req.Length > p.CIDR.Addr().BitLen() {
 		return
 	}
-	if p.State != ledger.PoolOpen { // it was when it refused the claim
+	if p.State != ledger.PoolOpen { // the pool was open when it refused the claim
 		r.news.wake(&req.Holder)
 		return
 	}
@@ -27,7 +27,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	}
 	r.add(p, w)
 	open := r.Pools.Frozen() == NotFrozen
-	if _, former := p.FormerBlock(req); former && open { // which no limit stops
+	if _, former := p.FormerBlock(req); former && open { // no limit keeps a claim from its former block
 		r.news.wake(&req.Holder)
 	}
 	if broken := p.Over(req, r.holds); broken != nil {
@@ -40,7 +40,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	}
 }
 
-// Withdraw removes a claim from the list of a pool, and ends its hold.
+// Withdraw removes a claim from the waitlist of a pool, and ends its hold.
 func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	w := p.Waiting.find(id)
 	if w == nil {
@@ -53,8 +53,8 @@ func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	}
 }
 
-// clear empties the list of a pool that allocates nothing any more. It wakes the claims: nobody else tells them when
-// the pool is one that the system has made, and there may be another one.
+// clear empties the waitlist of a pool that allocates nothing any more, and wakes its claims. If the pool is derived,
+// nothing else wakes them, and there may be another pool for them.
 func (r *Room) clear(p *Pool) {
 	var freed []netip.Prefix
 	for w := range p.Waiting.all() {
@@ -97,8 +97,8 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	r.offer(freed...)
 }
 
-// without yields the prefixes of one list that another one lacks. Both are in the order of their addresses. A pool may
-// have many address spaces, and the writer brings all of them in line: so it costs little where the lists agree.
+// without yields the prefixes of list that other lacks. Both are in the order of their addresses. A pool may have many
+// address spaces, and the writer updates all of them with the pool: so it costs little where the lists agree.
 func without(list, other []netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for _, x := range list {
@@ -112,7 +112,7 @@ func without(list, other []netip.Prefix) iter.Seq[netip.Prefix] {
 	}
 }
 
-// Unfreeze makes a change that may end the freeze of the space, and then offers its room.
+// Unfreeze calls change, which may end the freeze of the space. If it does, Unfreeze offers all free room.
 func (r *Room) Unfreeze(change func()) {
 	before := r.Pools.Frozen()
 	change()
@@ -121,7 +121,8 @@ func (r *Room) Unfreeze(change func()) {
 	}
 }
 
-// offerFreed offers to the claims that wait what changes have freed, once all changes of their revision are in.
+// offerFreed offers the prefixes that the applied changes have freed to the claims that wait. It is called when all
+// changes of a transaction are in memory.
 func (r *Room) offerFreed() {
 	freed := r.freed
 	r.freed = nil
@@ -136,8 +137,8 @@ func (r *Room) offerAll() {
 	}
 }
 
-// offer offers prefixes that may have become free to the claims that wait at any pool: all at once, as a claim that
-// takes any block would get the one that another waits for.
+// offer offers prefixes that may have become free to the claims that wait at any pool. All prefixes of a transaction
+// come at once: else a claim for any block would get the one that another claim waits for.
 func (r *Room) offer(freed ...netip.Prefix) {
 	for _, p := range r.Pools {
 		if slices.ContainsFunc(freed, p.CIDR.Overlaps) {
@@ -146,7 +147,7 @@ func (r *Room) offer(freed ...netip.Prefix) {
 	}
 }
 
-// wakeFormer wakes each claim that gets a cooling block of the pool back.
+// wakeFormer wakes each waiting claim that gets its former block back, which cools in the pool.
 func (r *Room) wakeFormer(p *Pool) {
 	if r.Pools.Frozen() != NotFrozen {
 		return
@@ -158,15 +159,15 @@ func (r *Room) wakeFormer(p *Pool) {
 	}
 }
 
-// expire passes on the room that is still held for claims that did not come. They wait on, as the
-// youngest.
+// expire ends the holds of a clock, for claims that did not come, and offers their room. These claims go on waiting, as
+// the youngest.
 func (r *Room) expire(c *clock) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	var freed []netip.Prefix
 	now := r.table.Now()
 	for _, w := range c.waiters {
-		if w.clock != c { // it came, or has withdrawn
+		if w.clock != c { // its claim came, or has withdrawn
 			continue
 		}
 		w.since = now

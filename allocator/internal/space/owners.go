@@ -17,18 +17,18 @@ type Owner struct {
 	slice   bool
 }
 
-// owner is one of few, whose blocks are many.
+// owner stands for an Owner in little memory: there are few owners, and each has many blocks.
 type owner = unique.Handle[Owner]
 
-// OwnerOf is the owner of a holding.
+// OwnerOf returns the owner of a holding.
 func OwnerOf(h store.Holding) Owner {
 	return Owner{Pool: h.Pool, cluster: h.Cluster.Tenant(h.Namespace), class: h.Class, slice: h.Slice}
 }
 
 func ownerOf(r store.Record) owner { return unique.Make(OwnerOf(*r.Held)) }
 
-// accounts are those that a block of the owner counts for. A slice counts for none: the workspace
-// has not asked for it.
+// accounts yields the accounts that a block of the owner counts for. A slice counts for none: the workspace has not
+// asked for it.
 func (o Owner) accounts() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
 		if o.slice || !yield(Account{pool: o.Pool, Cluster: o.cluster}) || o.class == "" {
@@ -38,8 +38,7 @@ func (o Owner) accounts() iter.Seq[Account] {
 	}
 }
 
-// blocks are the blocks of one space: the owner of each, and the number of each pool. The space's
-// lock guards them.
+// blocks has the blocks of one space: the owner of each, and how many each pool has. The space's lock guards it.
 type blocks struct {
 	prefixes[owner]
 	unread map[netip.Prefix]struct{} // blocks that could never be read, and so have no owner
@@ -75,17 +74,17 @@ func (b *blocks) has(prefix netip.Prefix) bool {
 	return ok
 }
 
-// hide notes a block that cannot be read. One that could be read before keeps its owner.
+// hide notes a block whose value cannot be read. If it could be read before, it keeps its owner.
 func (b *blocks) hide(prefix netip.Prefix) {
 	if _, ok := b.get(prefix); !ok {
 		b.unread[prefix] = struct{}{}
 	}
 }
 
-// Len is the number of blocks that can be read.
+// Len returns the number of blocks that have an owner.
 func (b *blocks) Len() int { return b.len() }
 
-// add adds a block with its owner. It must not be there.
+// add adds a new block with its owner.
 func (b *blocks) add(prefix netip.Prefix, by owner) {
 	delete(b.unread, prefix)
 	b.put(prefix, by)

@@ -13,8 +13,8 @@ func held(pool ledger.PoolID) owner {
 	return ownerOf(store.Record{Held: &store.Holding{Pool: pool, Cluster: "w", Class: "c"}})
 }
 
-// A block counts for its pool, until it is gone.
-func TestBlocks_Counted(t *testing.T) {
+// A block counts for its pool until it is removed. To remove it again changes nothing.
+func TestBlocks_CountForTheirPool(t *testing.T) {
 	b, prefix, other := newBlocks(), netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.0.1.0/24")
 	b.add(other, held("p"))
 	b.add(prefix, held("q"))
@@ -28,8 +28,8 @@ func TestBlocks_Counted(t *testing.T) {
 	}
 }
 
-// A block is on the account of its pool, and on that of its class.
-func TestOwner_Accounts(t *testing.T) {
+// A block counts for the account of its pool, and for that of its class.
+func TestOwner_CountsForPoolAndClass(t *testing.T) {
 	got := map[Account]int{}
 	for a := range held("p").Value().accounts() {
 		got[a]++

@@ -8,19 +8,19 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Part is how the address spaces of a pool are used, or one of them.
+// Part says how one address space of a pool is used, or all of them together.
 type Part struct {
 	Spaces int       // how many there are
-	Held   bool      // somebody has a block there, or may have one
-	Cools  bool      // blocks cool there
-	Last   time.Time // when the last of them is free
+	Held   bool      // somebody has a block in it, or may have one
+	Cools  bool      // blocks cool in it
+	Last   time.Time // when the last cooling block is free
 	damage error
 }
 
-// Err returns why a key there cannot be read; nil: all can.
+// Err returns why a key of an address space cannot be read; nil: all can be read.
 func (p Part) Err() error { return p.damage }
 
-// PartsOf tells how the address spaces of a pool are used.
+// PartsOf returns how the address spaces of a pool are used together.
 func (t *Table) PartsOf(id ledger.PoolID) (all Part) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -51,7 +51,7 @@ func (t *Table) Parts(id ledger.PoolID) []ledger.PoolID {
 	return slices.Collect(maps.Keys(t.parts[id]))
 }
 
-// notePart notes how an address space of a pool is used. Its lock is held.
+// notePart notes how an address space of a pool is used. The caller holds the lock of the address space.
 func (t *Table) notePart(of, id ledger.PoolID, p Part) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *Table) notePart(of, id ledger.PoolID, p Part) {
 	t.parts[of][id] = p
 }
 
-// dropPart forgets an address space. Any other pool has nothing to forget.
+// dropPart forgets an address space. For any other pool it does nothing.
 func (t *Table) dropPart(id ledger.PoolID) {
 	of, _ := ledger.AddressSpaceOf(id)
 	t.mu.Lock()

@@ -23,7 +23,7 @@ type Pool struct {
 // Used reports whether the pool has to stay: somebody has a block of it, or holds the pool itself.
 func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 
-// Empty reports whether nothing is in an address space.
+// Empty reports whether an address space has no block, and no key that cannot be read.
 func (p *Pool) Empty() bool { return len(p.In.Damage) == 0 && p.In.Blocks.Len() == 0 }
 
 // Waited reports whether claims wait for room in the pool.
@@ -37,7 +37,7 @@ func (p *Pool) goes() bool {
 	return p.State == ledger.PoolDraining && !p.Used() && !p.In.Table.PartsOf(p.ID).Held
 }
 
-// Held returns the number of the pool's blocks that have a holder. Cooling ones have none.
+// Held returns the number of the pool's blocks that have a holder. Cooling blocks have none.
 func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 
 // blocks returns the number of the pool's blocks in the ledger, cooling ones included.
@@ -52,7 +52,7 @@ func (p *Pool) blocks() int {
 type FreezeReason int
 
 const (
-	// NotFrozen: the pool does not keep it frozen.
+	// NotFrozen: the pool does not keep its space frozen.
 	NotFrozen FreezeReason = iota
 	// Releasing: the claim that holds the pool is being deleted.
 	Releasing
@@ -75,7 +75,7 @@ func (p *Pool) FreezeReason() FreezeReason {
 	return NotFrozen
 }
 
-// cool notes a cooling block that overlaps the pool.
+// cool notes that a block which overlaps the pool cools.
 func (p *Pool) cool(prefix netip.Prefix, c *Cooled) {
 	if p.Cools.ends == nil {
 		p.Cools.ends = btree.NewG(32, deadline.less)
@@ -105,7 +105,7 @@ func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
 	return w.Last, true
 }
 
-// Waits reports whether a request is the one that waits, or none of its claim does.
+// Waits reports whether the claim of a request waits with this request, or does not wait.
 func (p *Pool) Waits(req ledger.Request) bool {
 	w := p.Waiting.find(req.Holder.Claim)
 	return w == nil || w.asks(req)

@@ -8,11 +8,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Pools are the pools of one space, whose lock guards them. They are windows on the same
-// addresses: a prefix that is taken in one is taken in every pool that it overlaps.
+// Pools are the pools of one space, whose lock guards them. They are windows on the same addresses: a prefix that is
+// taken is taken in every pool that it overlaps.
 type Pools []*Pool
 
-// Find is the pool with an ID; nil: there is none.
+// Find returns the pool with an ID; nil: there is none.
 func (ps Pools) Find(id ledger.PoolID) *Pool {
 	for _, p := range ps {
 		if p.ID == id {
@@ -47,7 +47,7 @@ func (ps Pools) put(prefix netip.Prefix) {
 	}
 }
 
-// vacant reports whether nothing of a prefix is taken.
+// vacant reports whether no part of a prefix is taken in any pool.
 func (ps Pools) vacant(prefix netip.Prefix) bool {
 	for p := range ps.over(prefix) {
 		if p.Index.Overlapping(prefix) > 0 {
@@ -57,7 +57,7 @@ func (ps Pools) vacant(prefix netip.Prefix) bool {
 	return true
 }
 
-// drained returns those of some pools that are to be retired now, and marks them as retiring.
+// drained returns the touched pools that are to be retired now, and marks them as retiring.
 func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	for _, id := range touched {
 		if p := ps.Find(id); p != nil && !p.Retiring && p.goes() {
@@ -68,7 +68,7 @@ func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	return drained
 }
 
-// NextRelease is when the next cooling block of any pool is free; zero if none cools.
+// NextRelease returns when the next cooling block of any pool is free; zero if none cools.
 func (ps Pools) NextRelease() (next time.Time) {
 	for _, p := range ps {
 		if at := p.Cools.Next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -78,12 +78,11 @@ func (ps Pools) NextRelease() (next time.Time) {
 	return next
 }
 
-// Frozen is why the space is frozen: the worst reason of its pools. A pool that drains does not
-// count: it allocates nothing, and its IPPool may be gone, so that nothing would end its freeze.
+// Frozen returns why the space is frozen: the worst reason of its pools. A pool that drains does not count: it
+// allocates nothing, and its IPPool may be gone, so that nothing would end its freeze.
 //
-// The head of a frozen space does not count changes. It keeps the number of changes that the
-// ledger had when it was found. So a process that starts before the space is whole again finds
-// the same number.
+// The head of a frozen space does not count changes. It keeps the number of changes that the ledger had when it was
+// found to have lost some. So a process that starts before the space is whole again finds the same number.
 func (ps Pools) Frozen() FreezeReason {
 	worst := NotFrozen
 	for _, p := range ps {

@@ -6,18 +6,18 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes to values. There are millions of them: those of IPv4, and the /64s of
-// IPv6, have keys of eight bytes in the place of 32. The zero value is empty.
+// prefixes maps prefixes to values. There are millions of prefixes: those of IPv4, and the /64s of IPv6, have keys of
+// eight bytes instead of 32. The zero value is empty.
 type prefixes[V any] struct {
 	four      map[uint64]V // the address, then the length in the lowest byte
 	sixtyFour map[uint64]V // the first half of the address
 	others    map[netip.Prefix]V
 }
 
-// len is how many prefixes there are.
+// len returns how many prefixes there are.
 func (m *prefixes[V]) len() int { return len(m.four) + len(m.sixtyFour) + len(m.others) }
 
-// get is the value of a prefix; ok is false if it has none.
+// get returns the value of a prefix; ok is false if it has none.
 func (m *prefixes[V]) get(p netip.Prefix) (v V, ok bool) {
 	switch {
 	case p.Addr().Is4():
@@ -30,7 +30,7 @@ func (m *prefixes[V]) get(p netip.Prefix) (v V, ok bool) {
 	return v, ok
 }
 
-// put gives a prefix a value, in the place of the one that it had.
+// put sets the value of a prefix.
 func (m *prefixes[V]) put(p netip.Prefix, v V) {
 	switch {
 	case p.Addr().Is4():
@@ -42,7 +42,7 @@ func (m *prefixes[V]) put(p netip.Prefix, v V) {
 	}
 }
 
-// remove takes the value of a prefix away, if it has one.
+// remove removes the value of a prefix, if it has one.
 func (m *prefixes[V]) remove(p netip.Prefix) {
 	switch {
 	case p.Addr().Is4():
@@ -54,7 +54,7 @@ func (m *prefixes[V]) remove(p netip.Prefix) {
 	}
 }
 
-// all yields the prefixes and their values, in no order. They may change meanwhile.
+// all yields the prefixes and their values, in no order. The map may be changed meanwhile.
 func (m *prefixes[V]) all() iter.Seq2[netip.Prefix, V] {
 	return func(yield func(netip.Prefix, V) bool) {
 		for k, v := range m.four {
@@ -104,8 +104,9 @@ func prefixOfSixtyFour(k uint64) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(addr), 64)
 }
 
-// plain reports whether an IPv6 prefix is all that its first half and its length say. A prefix has no
-// zone, and a block has no host bits; what has some is told apart from the block all the same.
+// plain reports whether the second half of a prefix's IPv6 address is zero, so that its first half and its length say
+// all of it. A prefix has no zone, and the prefix of a block has no host bits. A prefix that has some is not taken for
+// the block.
 func plain(p netip.Prefix) bool {
 	addr := p.Addr().As16()
 	return binary.BigEndian.Uint64(addr[8:]) == 0

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Prefixes of all lengths and both families are told apart, as in a plain map.
-func TestPrefixes_AsAMap(t *testing.T) {
+// prefixes has the same values as a plain map, for prefixes of all lengths and both families.
+func TestPrefixes_AgreeWithAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var m prefixes[int]
 	plain := map[netip.Prefix]int{}
@@ -36,7 +36,7 @@ func TestPrefixes_AsAMap(t *testing.T) {
 	}
 }
 
-// somePrefix is one of a few hundred that have much in common, some of them with host bits.
+// somePrefix returns one of a few hundred prefixes that differ little, some of them with host bits.
 func somePrefix(random *rand.Rand) netip.Prefix {
 	last := byte(random.IntN(4))
 	addr := netip.AddrFrom4([4]byte{10, last, 0, byte(random.IntN(2))})
@@ -44,7 +44,7 @@ func somePrefix(random *rand.Rand) netip.Prefix {
 	switch random.IntN(3) {
 	case 0:
 		addr, bits = netip.AddrFrom16([16]byte{0x20, 1, 7: last, 15: byte(random.IntN(2))}), 62+random.IntN(5)
-	case 1: // an IPv6 address that stands for one of IPv4, and is another one
+	case 1: // an IPv4-mapped IPv6 address: it differs from the IPv4 address
 		addr, bits = netip.AddrFrom16(addr.As16()), []int{28, 32, 64, 124, 128}[random.IntN(5)]
 	}
 	return netip.PrefixFrom(addr, bits)

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Quotas are the accounts of classes, whose blocks lie in many spaces. Its lock is taken last. The zero value is
-// empty. It is safe for concurrent use.
+// Quotas has the accounts of classes, whose blocks lie in many spaces. Its lock is taken last. The zero value is empty.
+// It is safe for concurrent use.
 type Quotas struct {
 	mu       sync.Mutex
-	accounts map[Account]*big.Int // that are held, and that drafts are about to take
+	accounts map[Account]*big.Int // addresses that are held, or that drafts are about to take
 }
 
-// read returns the addresses that are held, or about to be.
+// read returns the addresses of an account that are held, or that drafts are about to take.
 func (q *Quotas) read(a Account) *big.Int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -22,7 +22,7 @@ func (q *Quotas) read(a Account) *big.Int {
 	return new(big.Int)
 }
 
-// post adds to the addresses that are held, or about to be.
+// post adds to the addresses of an account that are held, or that drafts are about to take.
 func (q *Quotas) post(a Account, n *big.Int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

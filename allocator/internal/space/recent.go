@@ -2,7 +2,7 @@ package space
 
 import "sync"
 
-// recentKept is the least number of IDs that are remembered, and half of the most.
+// recentKept is how many IDs at least are remembered. At most, twice as many are.
 const recentKept = 8192
 
 // recent is a set of IDs that forgets the oldest ones. The zero value is empty. It is safe for concurrent use.
@@ -11,7 +11,7 @@ type recent[ID comparable] struct {
 	now, former map[ID]struct{}
 }
 
-// Has reports whether an ID was added, not too long ago, and not forgotten since.
+// Has reports whether an ID was added lately, and not removed by Forget.
 func (r *recent[ID]) Has(id ID) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
-// Room that becomes free is offered at once, so that no waiting claim fits into the free space. It
-// keeps no blocks and no owners. The space's lock guards it.
+// Room is the free room of a space, the prefixes that are reserved, and the claims that wait. Room that becomes free is
+// offered at once, so that no waiting claim fits into the free space. Room has no blocks and no owners. The space's
+// lock guards it.
 type Room struct {
 	Pools    Pools
-	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger: those that are held for a waiter
-	freed    []netip.Prefix    // by the changes that are being applied
+	reserved prefixes[*Waiter] // held for a waiter: taken in the indexes, not in the ledger
+	freed    []netip.Prefix    // freed by the changes that are being applied
 	holds    Pending           // the addresses of the holds, on the accounts that limit them
 
 	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
@@ -23,7 +23,7 @@ type Room struct {
 	news  *News       // of the space
 }
 
-// add puts a waiter on its list, in place of the one of its claim. It waits for room.
+// add puts a waiter on the waitlist of a pool, in place of the former waiter of the same claim.
 func (r *Room) add(p *Pool, w *Waiter) {
 	if p.Waiting.find(w.request.Holder.Claim) == nil {
 		r.table.Waits.enter(w)
@@ -32,7 +32,8 @@ func (r *Room) add(p *Pool, w *Waiter) {
 	p.Waiting.add(w)
 }
 
-// remove removes a waiter from its list. Its place below its limits is left to the others of its workspace.
+// remove removes a waiter from the waitlist of a pool. A waiter that waits for room has a place below its limits;
+// remove leaves this place to the other waiters of its workspace.
 func (r *Room) remove(p *Pool, w *Waiter) {
 	if p.Waiting.remove(w); p.goes() {
 		r.news.Touch(p.ID) // an address space without a block goes with its last waiter
@@ -43,13 +44,13 @@ func (r *Room) remove(p *Pool, w *Waiter) {
 	}
 }
 
-// left counts a waiter no more.
+// left stops counting a waiter that has left its waitlist.
 func (r *Room) left(w *Waiter) {
 	r.table.Waits.leave(w)
 	r.table.Waiting.Add(-1)
 }
 
-// lowered notes that less is used on some accounts, or held back there for waiters.
+// lowered notes that fewer addresses are used or held on some accounts, if a claim of their workspace waits.
 func (r *Room) lowered(accounts ...Account) {
 	for _, a := range accounts {
 		if r.table.Waits.any(a.Cluster) {
@@ -58,7 +59,7 @@ func (r *Room) lowered(accounts ...Account) {
 	}
 }
 
-// hold reserves room for a waiter, and wakes it. Its workspace has had its turn.
+// hold reserves room for a waiter, and wakes its claim. Its workspace has had its turn then.
 func (r *Room) hold(p *Pool, w *Waiter) {
 	prefix := w.request.Exact
 	if !prefix.IsValid() {
@@ -74,7 +75,8 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 	r.start(w)
 }
 
-// release ends the hold of a waiter. The caller puts it on its list again, or removes it, and offers the room.
+// release ends the hold of a waiter. The caller puts the waiter on its waitlist again, or removes it, and offers the
+// room.
 func (r *Room) release(w *Waiter) {
 	w.release()
 	r.reserved.remove(w.Last)
@@ -83,7 +85,7 @@ func (r *Room) release(w *Waiter) {
 	r.lowered(limitedBy(w.request)...)
 }
 
-// countHold counts the room that is held for a waiter on the accounts that limit it, times a sign.
+// countHold adds the room that is held for a waiter to the accounts that limit it, or removes it if sign is negative.
 func (r *Room) countHold(w *Waiter, sign int) {
 	for _, a := range limitedBy(w.request) {
 		if r.holds == nil {
@@ -97,8 +99,7 @@ func (r *Room) countHold(w *Waiter, sign int) {
 	}
 }
 
-// endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
-// claim.
+// endHolds ends the holds that overlap the prefix of a new block. Usually that is the hold of the block's own claim.
 func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
 	if w, ok := r.reserved.get(prefix); ok {
 		r.endHold(w, by)
@@ -113,8 +114,8 @@ func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
 	}
 }
 
-// endHold ends the hold of a waiter at the place of a block. The wait of the block's own claim is over; any
-// other waits on.
+// endHold ends the hold of a waiter that overlaps a new block. If the block is the waiter's own, its wait is over.
+// Otherwise it goes on waiting.
 func (r *Room) endHold(w *Waiter, by store.Record) {
 	p := r.Pools.Find(w.request.Pool)
 	r.freed = append(r.freed, w.Last)
@@ -127,9 +128,9 @@ func (r *Room) endHold(w *Waiter, by store.Record) {
 	p.Waiting.put(w)
 }
 
-// start starts the clock of a hold.
+// start adds a hold to the clock that runs, or to a new one.
 func (r *Room) start(w *Waiter) {
-	if r.clock == nil || r.clock.held == 0 { // then it has stopped
+	if r.clock == nil || r.clock.held == 0 { // a clock without holds has stopped
 		c := &clock{}
 		c.stop = r.table.After(r.table.HoldTime, func() { r.expire(c) })
 		r.clock = c

@@ -12,14 +12,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// tight makes a space with one pool of two addresses, which tells what it has to tell.
+// tight makes a space with one pool of two addresses. Each Unlock sets told to its notifications.
 func tight(t *testing.T) (*Space, *Pool, *News) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/31"))
 	return s, s.Pool("p"), told
 }
 
-// spaceOf makes a space with one pool, which tells what it has to tell.
+// spaceOf makes a space with one pool. Each Unlock sets told to its notifications.
 func spaceOf(cidr netip.Prefix) (*Space, *News) {
 	table, told := NewTable(), &News{}
 	table.HoldTime, table.Logger, table.Now = time.Hour, slog.Default(), time.Now
@@ -38,13 +38,13 @@ func block(claim ledger.ClaimID) store.Record {
 	return store.Record{Held: &store.Holding{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}
 }
 
-// come brings a block into the space.
+// come brings a new block into the space.
 func come(s *Space, prefix string, r store.Record) {
 	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
 	s.Apply([]*store.Entry{{Key: key, Put: true, Block: r}})
 }
 
-// leave brings the end of blocks into the space, all by one transaction.
+// leave removes blocks from the space, all by one transaction.
 func leave(s *Space, blocks ...netip.Prefix) {
 	var entries []*store.Entry
 	for _, b := range blocks {
@@ -53,8 +53,8 @@ func leave(s *Space, blocks ...netip.Prefix) {
 	s.Apply(entries)
 }
 
-// What a block leaves goes to the oldest waiter alone, and if that goes, to the next.
-func TestRoom_Offered(t *testing.T) {
+// The prefix of a freed block is held for the oldest waiter alone. If that waiter withdraws, it is held for the next.
+func TestRoom_IsHeldForTheOldestWaiter(t *testing.T) {
 	s, p, told := tight(t)
 	const first, second = "10.0.0.0/32", "10.0.0.1/32"
 	s.Lock()
@@ -88,8 +88,8 @@ func TestRoom_Offered(t *testing.T) {
 	}
 }
 
-// A pool that comes over room which is held for a waiter at another one does not have it as free.
-func TestPutPool_OverAHold(t *testing.T) {
+// A new pool does not have a prefix as free that is held for a waiter at another pool.
+func TestPutPool_TakesHeldPrefixes(t *testing.T) {
 	s, p, _ := tight(t)
 	s.Lock()
 	defer s.Unlock()
@@ -104,7 +104,7 @@ func TestPutPool_OverAHold(t *testing.T) {
 	}
 }
 
-// A waiter whose workspace has what it may have is told when it has less, and not before.
+// A waiter that a limit stops is woken when its workspace holds less, and not before.
 func TestStopped_TellsWhenLessIsHeld(t *testing.T) {
 	s, p, told := tight(t)
 	const taken = "10.0.0.0/32"
@@ -121,7 +121,7 @@ func TestStopped_TellsWhenLessIsHeld(t *testing.T) {
 	wantWoken(t, told, "over")
 }
 
-// So it is where the room was there before, or is elsewhere.
+// A waiter that the limit of a class stops is woken, too, when its workspace holds less in another space.
 func TestStopped_TellsOtherSpaces(t *testing.T) {
 	s, p, told := tight(t)
 	req := asks("over")
@@ -150,7 +150,7 @@ func beside(s *Space, told *News) *Space {
 	return other
 }
 
-// A limit counts a draft. When that is given up, the waiters that it has stopped are told.
+// A limit counts the prefixes of a draft. When the draft is given up, the waiters that the limit has stopped are woken.
 func TestStopped_TellsWhenADraftIsGivenUp(t *testing.T) {
 	s, p, told := tight(t)
 	other := beside(s, told)

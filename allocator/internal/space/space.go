@@ -17,9 +17,9 @@ import (
 // Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
 // owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
-// All of it is as the ledger has it: Apply is the only way in. Besides, the indexes
-// have as taken the prefixes that are held for waiters, and those of the draft. The lock guards all fields: the writer
-// takes it to plan and after a transaction. Its holder waits for nothing.
+// All of it is as the ledger has it: only Apply changes it. In the indexes, the prefixes that are held for waiters and
+// those of the draft are taken, too. The lock guards all fields: the writer takes it to plan, and after a transaction.
+// Its holder waits for nothing.
 type Space struct {
 	ID    ledger.SpaceID
 	Table *Table
@@ -46,7 +46,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	return s
 }
 
-// close removes all pools and blocks of the space, which was retired.
+// close removes all pools of the space, which was retired.
 func (s *Space) close() {
 	s.Gone, s.Head = true, store.Head{}
 	s.Table.dropPart(ledger.PoolID(s.ID))
@@ -82,7 +82,7 @@ func (s *Space) Read(look func()) {
 	look()
 }
 
-// Pool is the pool of the space with an ID; nil: there is none.
+// Pool returns the pool of the space with an ID; nil: there is none.
 func (s *Space) Pool(id ledger.PoolID) *Pool { return s.Room.Pools.Find(id) }
 
 // putPool replaces the record of a pool, or adds a new pool.
@@ -117,7 +117,7 @@ func (s *Space) Unregistered() bool {
 	return s.Head.Revision == 0 && !slices.ContainsFunc(s.Room.Pools, s.Table.Lists)
 }
 
-// Follow brings an address space in line with its pool.
+// Follow updates an address space after its pool has changed.
 func (s *Space) Follow(of ledger.Pool) {
 	for _, p := range s.Room.Pools {
 		if next := p.Derived.In(of); differs(p.Pool, next) {
@@ -126,23 +126,27 @@ func (s *Space) Follow(of ledger.Pool) {
 	}
 }
 
-// differs compares those fields of an address space that change with its pool.
+// differs compares the fields of an address space that change with its pool.
 func differs(a, b ledger.Pool) bool {
 	return a.State != b.State || a.Frozen != b.Frozen || a.Closed() != b.Closed() || !slices.Equal(a.Excluded, b.Excluded)
 }
 
 // part returns how an address space is used.
 func (s *Space) part() Part {
-	p := Part{Held: s.Blocks.Len() > len(s.Cooling.Blocks) || len(s.Damage) > 0 || len(s.Room.Pools) == 0, Cools: len(s.Cooling.Blocks) > 0, damage: s.Damage.Err()}
+	p := Part{
+		Held:   s.Blocks.Len() > len(s.Cooling.Blocks) || len(s.Damage) > 0 || len(s.Room.Pools) == 0,
+		Cools:  len(s.Cooling.Blocks) > 0,
+		damage: s.Damage.Err(),
+	}
 	for _, of := range s.Room.Pools {
 		p.Last = of.Cools.Last()
 	}
 	return p
 }
 
-// fill takes in the index of a new pool all that the space has there: the blocks of the ledger, those that
-// cannot be read included, and the holds. There is no draft while a pool comes. The indexes of the
-// other pools would not do: the pool of a block may be one that cannot be read, or that has gone.
+// fill takes in the index of a new pool all prefixes that the space has taken: those of the ledger's blocks, also of
+// blocks that cannot be read, and those that are held. There is no draft when a pool is added. The indexes of the other
+// pools do not have all blocks: the pool of a block may be gone, or its record unreadable.
 func (s *Space) fill(p *Pool) {
 	for prefix := range s.Blocks.taken() {
 		p.Index.Take(prefix)
@@ -168,7 +172,7 @@ func (s *Space) removePool(id ledger.PoolID) {
 }
 
 func newPool(s *Space, record ledger.Pool) *Pool {
-	// A derived pool that comes when the ledger is open is new: those that were published come back frozen.
+	// A derived pool that is added after the ledger was loaded is new: a lost one that is restored comes back frozen.
 	isNew := record.Derived != nil && s.Table.Loaded
 	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen && !isNew}
 	for _, x := range record.Excluded {
@@ -177,13 +181,14 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 	return p
 }
 
-// Begin makes an empty draft the one of the space, for which operations are planned from now on.
+// Begin gives the space an empty draft, for the operations that are planned from now on.
 func (s *Space) Begin() { s.draft = &Draft{} }
 
-// Take adds what the changes of an operation take to the draft.
+// Take adds the prefixes that the changes of an operation take to the draft.
 func (s *Space) Take(changes []store.Change) {
 	for i := range changes {
-		if e := changes[i].Entry; e != nil && e.Kind == store.BlockKey && e.Space == s.ID && e.Put && !s.Blocks.has(e.Prefix) {
+		e := changes[i].Entry
+		if e != nil && e.Kind == store.BlockKey && e.Space == s.ID && e.Put && !s.Blocks.has(e.Prefix) {
 			s.draft.take(s, taken{e.Prefix, OwnerOf(*e.Block.Held)})
 		}
 	}
@@ -198,7 +203,7 @@ func (d *Draft) take(s *Space, t taken) {
 	}
 }
 
-// countDraft counts a prefix of a draft for the limit of its class, times a sign.
+// countDraft adds a prefix of a draft to the account of its class, or removes it if sign is -1.
 func (s *Space) countDraft(t taken, sign int64) {
 	for a := range t.by.accounts() {
 		if a.pool == "" {
@@ -207,7 +212,8 @@ func (s *Space) countDraft(t taken, sign int64) {
 	}
 }
 
-// giveUp gives back what the draft has taken, and returns it. A second call, and one without a draft, does nothing.
+// giveUp frees the prefixes that the draft has taken in the indexes, and returns them. Without a draft, or when called
+// again, it does nothing.
 func (d *Draft) giveUp(s *Space) (back []taken) {
 	if d == nil {
 		return nil
@@ -220,8 +226,8 @@ func (d *Draft) giveUp(s *Space) (back []taken) {
 	return back
 }
 
-// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that
-// wait.
+// Discard ends the draft when its outcome is certain. It offers the prefixes that the draft still takes to the claims
+// that wait.
 func (s *Space) Discard() {
 	for _, t := range s.draft.giveUp(s) {
 		s.Room.freed = append(s.Room.freed, t.prefix)

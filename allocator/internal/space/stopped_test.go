@@ -14,7 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// crowded makes a full space in which a limit stops the waiters of one workspace. It returns their account.
+// crowded makes a full space in which a limit stops all waiters, who are of one workspace. It returns the account of
+// the workspace. ask changes the request of a waiter.
 func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space, *News, Account) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/12"))
@@ -35,7 +36,7 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	return s, told, Account{pool: "p", Cluster: "w"}
 }
 
-// release makes the workspace hold an address less.
+// release makes the workspace hold one address less, and sweeps the waiters that its limit has stopped.
 func release(s *Space, on Account) {
 	s.Lock()
 	s.usage.add(on, big.NewInt(-1))
@@ -43,7 +44,7 @@ func release(s *Space, on Account) {
 	s.Table.ServeStopped([]Account{on})
 }
 
-// However many a limit stops, no more are told that there is no room than it has addresses for.
+// However many waiters a limit stops, it wakes no more of them to wait for room than it has addresses for.
 func TestStopped_TellsNoMoreThanTheLimitHasAddressesFor(t *testing.T) {
 	for _, waiters := range []int{100, 10_000} {
 		s, told, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
@@ -54,7 +55,7 @@ func TestStopped_TellsNoMoreThanTheLimitHasAddressesFor(t *testing.T) {
 	}
 }
 
-// Claims for exact prefixes are all told: each needs room of its own.
+// Claims for exact prefixes are all woken: each needs room of its own.
 func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
 	s, told, on := crowded(t, 1000, func(r *ledger.Request, i int) {
 		r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
@@ -65,7 +66,8 @@ func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
 	}
 }
 
-// A waiter that was told that there is no room, and leaves without a block, makes place for the next.
+// A waiter that the limit stops no longer waits for room, in a place below the limit. If it withdraws, or asks for
+// more, the next waiter gets that place, and is woken.
 func TestStopped_PassesAPlaceOn(t *testing.T) {
 	for name, leave := range map[string]func(*Space){
 		"withdrawn": func(s *Space) { s.Room.Withdraw(s.Pool("p"), "c000000") },
@@ -90,8 +92,7 @@ func TestStopped_PassesAPlaceOn(t *testing.T) {
 	}
 }
 
-// shadow checks after each step that a limit stops every waiter that says so, unless others of the same kind have its
-// place, and that no other one fits into the free room.
+// shadow changes a space at random, and searches for waiters that were forgotten; see forgotten.
 type shadow struct {
 	*Space
 	random *rand.Rand
@@ -160,7 +161,8 @@ func (s *shadow) bind(prefix netip.Prefix, r ledger.Request) {
 
 func byClaim(a, b *Waiter) int { return cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim) }
 
-// forgotten finds a waiter that could be served, or that shows a limit which does not stop it.
+// forgotten returns a waiter that could be served, or that shows a limit which does not stop it; nil: there is none. A
+// limit stops a waiter, too, while others of the same kind have the places below it.
 func (s *shadow) forgotten() *Waiter {
 	p := s.Pool("p")
 	for w := range p.Waiting.all() {
@@ -189,7 +191,7 @@ func (s *shadow) forgotten() *Waiter {
 	return nil
 }
 
-// Whatever is bound, released, withdrawn and asked again, every waiter is served in the end.
+// Whatever is bound, released, withdrawn and asked again, no waiter is forgotten.
 func TestStopped_ForgetsNobody(t *testing.T) {
 	stopped := 0
 	for seed := range uint64(60) {

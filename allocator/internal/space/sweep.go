@@ -7,24 +7,24 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// mostPreferred is how many waiters of a workspace for exact prefixes come before those that take any block, at one
-// pool. A bound keeps very many of them from taking all that becomes free. The youngest count: a user who moves an
-// address to another claim makes that claim just before, and may have claims for other addresses that wait in vain for
-// long.
+// mostPreferred is how many waiters for exact prefixes, of one workspace at one pool, come before its waiters for any
+// block. Without a bound, very many of them could take all room that becomes free. The youngest are preferred: a user
+// who moves an address to another claim creates that claim just before, and may have old claims for other addresses
+// that wait in vain.
 const mostPreferred = 16
 
 // sweep goes once through the waiters for some things, in their order. It holds free room for those that fit, and wakes
-// a waiter without room if the reason for which it waits is another one now. Room only becomes less meanwhile.
+// each other waiter whose reason to wait has changed. During a sweep, room only becomes less.
 type sweep struct {
 	room   *Room
 	pool   *Pool
-	exact  []thing // of the things
+	exact  []thing // those of the things that are for exact prefixes
 	round  *round
-	firsts map[ledger.ClusterName][]*Waiter // see wishes; of workspaces that had a turn
+	firsts map[ledger.ClusterName][]*Waiter // the wishes of workspaces that have had a turn
 }
 
-// serve sweeps the waiters of a pool, where room has become free. Those that a limit stops are swept, too: a hold of
-// their workspace may have ended.
+// serve sweeps the waiters of a pool in which room has become free. Waiters that a limit stops are swept, too: a hold
+// of their workspace may have ended.
 func (r *Room) serve(p *Pool) {
 	largest, free := p.Index.Largest()
 	if !free || r.Pools.Frozen() != NotFrozen {
@@ -36,7 +36,7 @@ func (r *Room) serve(p *Pool) {
 	}
 }
 
-// serveStopped sweeps the waiters of a workspace at a pool that a limit stops.
+// serveStopped sweeps the waiters of a workspace that a limit stops, at one pool.
 func (r *Room) serveStopped(p *Pool, c ledger.ClusterName) {
 	things := p.Waiting.things(func(t thing) bool { return t.reason != noRoom })
 	if len(things) > 0 {
@@ -53,8 +53,8 @@ func (r *Room) sweep(p *Pool, things []thing, of *round) {
 	}
 }
 
-// judge holds room for a waiter, or says again why it waits. It passes over a waiter that waits on for the same reason,
-// and over all that wait alike.
+// judge holds room for a waiter, or tells its claim why it waits now. If a waiter goes on waiting for the same reason,
+// judge passes over all waiters that are alike.
 func (s *sweep) judge(w *Waiter, fits bool) {
 	if !fits && w.reason == noRoom {
 		if !w.request.Exact.IsValid() {
@@ -83,7 +83,7 @@ func (s *sweep) judge(w *Waiter, fits bool) {
 	}
 }
 
-// tell wakes a waiter if it waits for another reason now.
+// tell notes why a waiter waits, and wakes its claim if the reason has changed.
 func (s *sweep) tell(w *Waiter, why reason) {
 	if w.reason == why {
 		return
@@ -93,9 +93,9 @@ func (s *sweep) tell(w *Waiter, why reason) {
 	s.room.news.wake(&w.request.Holder)
 }
 
-// hasPlace reports whether the limits of a waiter have addresses for it beside those of its kind that were told that
-// there is no room. If the first of these has no room, none has: so no more are told than could be served. The others
-// are swept again when one of these leaves without a block; see Room.remove.
+// hasPlace reports whether the limits of a waiter have addresses for it beside the waiters of its kind that wait for
+// room already. If the first of these finds no room, none does: so no more waiters are told to wait for room than the
+// limits could serve. The others are swept when one of these leaves without a block; see Room.remove.
 func (s *sweep) hasPlace(w *Waiter) bool {
 	told := s.pool.Waiting.list.Count(string(w.cluster()), thing{kindOf(w.request), noRoom})
 	places := new(big.Int).Mul(big.NewInt(int64(told)), s.pool.wanted(w.request))
@@ -106,8 +106,8 @@ func (s *sweep) hasPlace(w *Waiter) bool {
 	return s.pool.Over(w.request, pending) == nil
 }
 
-// wished returns the waiter that is served when a waiter has the turn of its workspace: one for an exact prefix that
-// comes before those that take any, or else that waiter itself. It returns each of the former once.
+// wished returns the waiter to serve when a workspace has its turn by the waiter inTurn: the next one for an exact
+// prefix that comes first, or else inTurn itself. It returns each of the former once.
 func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
 	if !fits || len(s.exact) == 0 {
 		return inTurn
@@ -127,8 +127,8 @@ func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
 	return first
 }
 
-// wishes returns the waiters of a workspace that come before those that take any block. Each is the oldest for a free
-// prefix which one of the youngest waiters for exact prefixes waits for.
+// wishes returns the waiters of a workspace that come before those for any block. The youngest waiters for exact
+// prefixes choose the prefixes, and the oldest waiter for each chosen prefix that is free comes first.
 func (s *sweep) wishes(c ledger.ClusterName) (firsts []*Waiter) {
 	var all []*Waiter
 	of := s.pool.Waiting.list.Of(string(c), s.exact...)
@@ -144,7 +144,8 @@ func (s *sweep) wishes(c ledger.ClusterName) (firsts []*Waiter) {
 	return firsts
 }
 
-// ServeStopped sweeps the waiters that the limits of some accounts stop, on which less is held now.
+// ServeStopped sweeps the waiters that are stopped by limits on some accounts, because fewer addresses are held on
+// these now.
 func (t *Table) ServeStopped(accounts []Account) {
 	for _, a := range accounts {
 		for _, id := range t.Waits.Pools(a.Cluster) {

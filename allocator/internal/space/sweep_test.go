@@ -14,10 +14,10 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Room that appears goes to the waiters whose turn it is by a search of all, whether one block is freed or several by
-// one transaction, whether they wait for an exact prefix or for a length, many of them for the same prefix, and some
-// beyond their limit.
-func TestRoom_ServesAsSearched(t *testing.T) {
+// When prefixes become free, the same claims are woken in the same order as a search of all waiters finds. One
+// transaction frees one block or several. Waiters wait for an exact prefix or for a length, many of them for the same
+// prefix, and some are beyond their limit.
+func TestRoom_ServesTheSameWaitersThatASearchFinds(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		space, _ := spaceOf(netip.MustParsePrefix("10.0.0.0/28"))
@@ -30,10 +30,10 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 			taken = append(taken, netip.PrefixFrom(addr, 31))
 			come(space, taken[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
 		}
-		for i := range 40 + 60*int(seed%3) { // with more wishes of a workspace than come first, too
+		for i := range 40 + 60*int(seed%3) { // some workspaces have more wishes than come first
 			space.Room.Wait(p, someRequest(random, i))
 		}
-		for i := range 4 { // so that the limits of some are met that wait for room
+		for i := range 4 { // limits stop some waiters that wait for room
 			of := Account{pool: "p", Cluster: ledger.ClusterName(fmt.Sprint("w", i))}
 			space.usage.add(of, big.NewInt(int64(random.IntN(4))))
 		}
@@ -64,13 +64,13 @@ func someRequest(random *rand.Rand, i int) ledger.Request {
 	if random.IntN(3) > 0 {
 		r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(16))}), r.Length).Masked()
 	}
-	if random.IntN(3) == 0 { // which does not stop it as yet
+	if random.IntN(3) == 0 { // a limit that does not stop it yet
 		r.Limits.Pool = big.NewInt(int64(1<<(32-r.Length) + random.IntN(3)))
 	}
 	return r
 }
 
-// searcher finds the waiters to serve by a search of all. It notes the turns and the holds.
+// searcher finds the waiters to serve by a search of all waiters. It notes the turns and the holds.
 type searcher struct {
 	p     *Pool
 	now   int
@@ -78,7 +78,7 @@ type searcher struct {
 	holds Pending
 }
 
-// woken returns the claims that are to be woken, in their order, if prefixes become free. It changes the index, and
+// woken returns the claims that have to be woken, in their order, when prefixes become free. It changes the index, and
 // restores it.
 func (s *searcher) woken(freed []netip.Prefix) (woken []ledger.ClaimID) {
 	for _, prefix := range freed {
@@ -98,7 +98,7 @@ func (s *searcher) woken(freed []netip.Prefix) (woken []ledger.ClaimID) {
 		}
 		passed[w] = true
 		if broken := s.p.Over(w.request, s.holds); broken != nil && w.reason == reasonOf(broken) {
-			continue // it says so already
+			continue // it waits for that reason already
 		} else if broken != nil {
 			woken = append(woken, w.request.Holder.Claim)
 			continue
@@ -125,7 +125,8 @@ func (s *searcher) woken(freed []netip.Prefix) (woken []ledger.ClaimID) {
 	return woken
 }
 
-// first returns the first that fits by turn and age, was not passed over, and shows no limit that stops it.
+// first returns the first waiter by turn and age that fits, was not passed over, and is not stopped by the limit that
+// it shows.
 func (s *searcher) first(passed map[*Waiter]bool) (first *Waiter) {
 	for w := range s.p.Waiting.all() {
 		if w.held || passed[w] || !s.p.fits(w) || w.reason != noRoom && s.p.Over(w.request, s.holds) != nil {
@@ -140,8 +141,8 @@ func (s *searcher) first(passed map[*Waiter]bool) (first *Waiter) {
 
 func byAge(a, b *Waiter) int { return cmp.Or(a.since.Compare(b.since), byClaim(a, b)) }
 
-// wishes returns the waiters of a workspace that come first when it is in turn: of its youngest waiters for exact
-// prefixes those that fit, or older ones for the same prefix.
+// wishes returns the waiters of a workspace that come first when it has its turn. Its youngest waiters for exact
+// prefixes choose the prefixes, and the oldest waiter for each chosen prefix that fits comes first.
 func (s *searcher) wishes(c ledger.ClusterName) (firsts []*Waiter) {
 	all := slices.DeleteFunc(slices.SortedFunc(s.p.Waiting.all(), byAge), func(w *Waiter) bool {
 		return !w.request.Exact.IsValid() || w.cluster() != c || w.held

@@ -12,9 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Table is the memory of a ledger that concerns more than one space: where each pool is, the
-// accounts of classes, leases, and where each claim waits. Set the exported fields
-// before its first use. It is safe for concurrent use.
+// Table is the memory of a ledger that concerns more than one space: where each pool is, the accounts of classes,
+// leases, and where each claim waits. Set the exported fields before its first use. It is safe for concurrent use.
 type Table struct {
 	Frozen   bool          // pools begin frozen, until they are trusted
 	Loaded   bool          // memory has the ledger
@@ -28,15 +27,15 @@ type Table struct {
 	Quotas  Quotas
 	Leases  Leases
 	Journal Journal
-	Retired recent[ledger.PoolID]  // that this Allocator has retired: any other may have been lost
-	Bound   recent[ledger.ClaimID] // whose bind was refuted, because they were bound
+	Retired recent[ledger.PoolID]  // pools that this Allocator has retired: any other may have been lost
+	Bound   recent[ledger.ClaimID] // claims whose bind was refused because they have a block
 
 	// mu is taken after a space's lock, never before. Its holder waits for nothing.
 	mu     sync.RWMutex
 	pools  map[ledger.PoolID]*Pool
 	roots  map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool
 	has    map[ledger.ClusterName]int // how many pools, none that is 0
-	damage Damage                     // of the records of pools that are not known
+	damage Damage                     // of the records of pools that are not in memory
 	kin    kin
 	parts  map[ledger.PoolID]map[ledger.PoolID]Part // the address spaces of each pool
 }
@@ -44,13 +43,18 @@ type Table struct {
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
-		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
-		parts: map[ledger.PoolID]map[ledger.PoolID]Part{},
+		Leases: newLeases(),
+		pools:  map[ledger.PoolID]*Pool{},
+		roots:  map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool{},
+		has:    map[ledger.ClusterName]int{},
+		damage: Damage{},
+		kin:    newKin(),
+		parts:  map[ledger.PoolID]map[ledger.PoolID]Part{},
 	}
 }
 
-// noteBlock notes a block that has changed, and its lease. One that is gone, or cannot be read, has
-// none. The lock of its space is held.
+// noteBlock notes that a block has changed, and its lease. A block that is gone, or cannot be read, has no lease. The
+// caller holds the lock of the block's space.
 func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 	t.Journal.Put(at, r)
 	t.note(at, r)
@@ -64,7 +68,7 @@ func (t *Table) note(at ledger.Position, r store.Record) {
 	t.Leases.Remove(at)
 }
 
-// Add adds a pool to the table. Its space's lock is held.
+// Add adds a pool to the table. The caller holds the lock of the pool's space.
 func (t *Table) Add(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +83,8 @@ func (t *Table) Add(p *Pool) {
 	}
 }
 
-// Remove removes a pool from the table, unless another one has taken its place. Its
-// space's lock is held.
+// Remove removes a pool from the table, unless another pool has taken its place. The caller holds the lock of the
+// pool's space.
 func (t *Table) Remove(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +109,7 @@ func (t *Table) rootsOf(c ledger.ClusterName) map[ledger.PoolID]ledger.Pool {
 	return t.roots[c]
 }
 
-// Lists reports whether the ledger has the pool.
+// Lists reports whether this is the pool that the ledger has under its ID.
 func (t *Table) Lists(p *Pool) bool {
 	now, _ := t.Find(p.ID)
 	return now == p
@@ -119,14 +123,14 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	return p, ok
 }
 
-// Damaged is the records of pools that are not known because they cannot be read.
+// Damaged returns the records of pools that are not in memory because they cannot be read.
 func (t *Table) Damaged() Damage {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return maps.Clone(t.damage)
 }
 
-// DamagedOf returns why an address space of a pool is not known: its key cannot be read. Nil: all are known.
+// DamagedOf returns why an address space of a pool is not in memory: its key cannot be read. Nil: all are.
 func (t *Table) DamagedOf(id ledger.PoolID, keys store.Keys) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -147,7 +151,7 @@ func (t *Table) Note(e *store.Entry) {
 	t.damage.note(e)
 }
 
-// RootsIn are the root pools of a cluster.
+// RootsIn returns the root pools of a cluster.
 func (t *Table) RootsIn(c ledger.ClusterName) map[ledger.PoolID]ledger.Pool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -161,7 +165,7 @@ func (t *Table) PoolsOf(c ledger.ClusterName) int {
 	return t.has[c] + len(t.kin.counted[c])
 }
 
-// IDs are the IDs of all pools.
+// IDs returns the IDs of all pools.
 func (t *Table) IDs() []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -173,7 +177,7 @@ func (t *Table) putRecord(p ledger.Pool) {
 	t.kin.put(p)
 }
 
-// Amend notes that the record of a pool has changed. Its space's lock is held.
+// Amend notes that the record of a pool has changed. The caller holds the lock of the pool's space.
 func (t *Table) Amend(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +200,8 @@ func (t *Table) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	return slices.Collect(maps.Keys(t.kin.named[nameOf(c, name)]))
 }
 
-// RolesDiffer reports whether the workspace of an address space has another one of the same pool, for other roles.
+// RolesDiffer reports whether the workspace of an address space has another address space of the same pool, for other
+// roles.
 func (t *Table) RolesDiffer(made ledger.Derived) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -4,8 +4,7 @@ import (
 	"math/big"
 )
 
-// usage is the number of addresses of one space on each account. An account without addresses is
-// not in it.
+// usage is the number of addresses of one space on each account. It lacks accounts without addresses.
 type usage map[Account]*big.Int
 
 // add adds a number, which may be negative, to an account.
@@ -31,7 +30,7 @@ func (u usage) of(a Account) *big.Int {
 // Pending counts addresses that are about to be taken, and are not in the ledger yet.
 type Pending map[Account]*big.Int
 
-// Of returns how much is about to be taken on an account.
+// Of returns how many addresses are about to be taken on an account.
 func (p Pending) Of(a Account) *big.Int {
 	if n, ok := p[a]; ok {
 		return n
@@ -39,7 +38,7 @@ func (p Pending) Of(a Account) *big.Int {
 	return new(big.Int)
 }
 
-// Add counts what an owner is about to take, on the accounts that are counted.
+// Add adds the addresses that an owner is about to take to those of its accounts that are counted.
 func (p Pending) Add(by Owner, n *big.Int) {
 	for a := range by.accounts() {
 		if sum, ok := p[a]; ok {

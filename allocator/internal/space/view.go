@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// View shows a plan the space as of the ledger, and the room that the draft has taken. It has no way to change
-// anything, and is valid as long as the space's lock is held.
+// View shows a space to a plan: as the ledger has it, and with the prefixes that the draft has taken. It cannot change
+// anything. It is valid while the space's lock is held.
 type View struct {
 	s     *Space
 	Keys  store.SpaceKeys // of the space
@@ -16,7 +16,8 @@ type View struct {
 	next  func(least int64) int64
 }
 
-// View returns the view of a plan. next is the count of the head that its transaction puts, which is least or more.
+// View returns the view for a plan. next returns the count of the head that the plan's transaction puts, which is least
+// or more.
 func (s *Space) View(keys store.SpaceKeys, limit int, next func(least int64) int64) View {
 	return View{s: s, Keys: keys, Limit: limit, next: next}
 }
@@ -27,7 +28,7 @@ func (v View) Space() ledger.SpaceID { return v.s.ID }
 // Head returns the head of the space.
 func (v View) Head() store.Head { return v.s.Head }
 
-// Next returns the count of the head that the transaction puts, if it is least or more.
+// Next returns the count of the head that the plan's transaction puts, which is least or more.
 func (v View) Next(least int64) int64 { return v.next(least) }
 
 // Table returns the memory that concerns more than one space.
@@ -45,5 +46,5 @@ func (v View) Has(prefix netip.Prefix) bool { return v.s.Blocks.has(prefix) }
 // Cooled returns the cooling block at exactly this prefix; nil: there is none.
 func (v View) Cooled(prefix netip.Prefix) *Cooled { return v.s.Cooling.Blocks[prefix] }
 
-// Pending returns how much the draft is about to take on the accounts of a request.
+// Pending returns how many addresses the draft is about to take on the accounts of a request.
 func (v View) Pending(r ledger.Request) Pending { return v.s.draft.Pending(r) }

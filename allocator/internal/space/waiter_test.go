@@ -20,7 +20,7 @@ func (a *alarms) after(_ time.Duration, ring func()) (stop func() bool) {
 	}
 }
 
-// ring lets the time of all pass that run now.
+// ring ends the time of all clocks that run now.
 func (a *alarms) ring() {
 	due := *a
 	*a = nil
@@ -29,9 +29,9 @@ func (a *alarms) ring() {
 	}
 }
 
-// Holds that are made at once share a clock, which runs as long as one of them is there. When it
-// rings, the room of those that did not come goes to the next.
-func TestClock_RingsForAllThatAreLeft(t *testing.T) {
+// Holds that are made at once share a clock, which runs as long as one of them is left. When it rings, the holds that
+// are left end, and their room is held for the next waiters.
+func TestClock_EndsTheHoldsThatAreLeft(t *testing.T) {
 	s, p, told := tight(t)
 	running := alarms{}
 	s.Table.After = running.after
@@ -71,8 +71,8 @@ func TestClock_RingsForAllThatAreLeft(t *testing.T) {
 	}
 }
 
-// A hold that comes and goes while the lock is held leaves no clock that has stopped to the next.
-func TestClock_StoppedIsNotUsedAgain(t *testing.T) {
+// If a hold begins and ends while the space is locked, its clock stops. The next hold starts another clock.
+func TestClock_IsNotUsedAfterItHasStopped(t *testing.T) {
 	s, p, told := tight(t)
 	running := alarms{}
 	s.Table.After = running.after
@@ -88,7 +88,7 @@ func TestClock_StoppedIsNotUsedAgain(t *testing.T) {
 	wantWoken(t, told, "second")
 }
 
-// wantWoken checks which claims were told last to ask again.
+// wantWoken checks which claims the last notifications wake.
 func wantWoken(t *testing.T, told *News, want ...ledger.ClaimID) {
 	t.Helper()
 	var got []ledger.ClaimID

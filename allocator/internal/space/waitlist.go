@@ -8,10 +8,10 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// waitlist is the claims that wait for room in one pool. Room that becomes free is held for the next claim that fits,
-// so a new claim finds only room that no waiting one could use. Workspaces take turns; see wait.List. Within one, a
-// claim for exactly what became free is first; see sweep.wishes. Else the oldest claim is. The zero value is empty. The
-// space's lock guards it.
+// waitlist keeps the claims that wait for room in one pool. Room that becomes free is held for the next claim that
+// fits, so a new claim finds only room that no waiting claim could use. Workspaces take turns; see wait.List. Within a
+// workspace, a claim for exactly the freed prefix is first; see sweep.wishes. Otherwise the oldest claim is. The zero
+// value is empty. The space's lock guards it.
 type waitlist struct {
 	list  *wait.List[ledger.ClaimID, thing, *Waiter] // nil: no claim has waited yet
 	names map[former]*Waiter                         // by the name of the claim
@@ -20,9 +20,9 @@ type waitlist struct {
 // round is a round over some waiters of a pool.
 type round = wait.Round[ledger.ClaimID, thing, *Waiter]
 
-// thing joins the kind of a block and the reason for which a waiter waits. Its claim shows the reason. Waiters of one
-// workspace for one thing are alike: where a limit stops one of them, it stops all, and where a block of some length is
-// too large for the free room, so it is for all.
+// thing is a kind of block and the reason for which a waiter waits. Its claim shows the reason. Waiters of one
+// workspace for one thing are alike: a limit that stops one of them stops all, and if no free room is large enough for
+// one, none is for the others.
 type thing struct {
 	kind
 	reason reason
@@ -39,9 +39,9 @@ type kind struct {
 type reason uint8
 
 const (
-	noRoom       reason = iota // a limit may stop it all the same
+	noRoom       reason = iota // no room fits; a limit may stop it nevertheless
 	overOfPool                 // its workspace holds as much of the pool as it may
-	overForClass               // or by its class
+	overForClass               // its workspace holds as much by its class as it may
 )
 
 // reasonOf returns the reason of a claim that a limit stops.
@@ -92,7 +92,7 @@ func (q *waitlist) all() iter.Seq[*Waiter] {
 	}
 }
 
-// add puts a waiter on the list, in place of the one of its claim.
+// add puts a waiter on the list, in place of the former waiter of the same claim.
 func (q *waitlist) add(w *Waiter) {
 	if q.list == nil {
 		*q = waitlist{wait.New[ledger.ClaimID, thing, *Waiter](cmp.Compare[ledger.ClaimID]), map[former]*Waiter{}}
@@ -118,7 +118,7 @@ func (q *waitlist) remove(w *Waiter) {
 	}
 }
 
-// things returns the things for which anybody waits that suit.
+// things returns the things that suit, of those for which a waiter waits.
 func (q *waitlist) things(suit func(thing) bool) (all []thing) {
 	if q.Len() == 0 {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Waits are the pools at which each claim waits, and each workspace. The zero value is empty. It is safe for concurrent
-// use; its lock is taken after that of a space.
+// Waits has the pools at which each claim waits, and at which each workspace waits. The zero value is empty. It is safe
+// for concurrent use; its lock is taken after that of a space.
 type Waits struct {
 	mu sync.RWMutex
-	at map[ledger.ClaimID][]ledger.PoolID           // that Withdraw looks at; the wait there may be over
+	at map[ledger.ClaimID][]ledger.PoolID           // where Withdraw looks; the wait there may be over
 	of map[ledger.ClusterName]map[ledger.PoolID]int // how many claims of a workspace wait at a pool; none is 0
 }
 
@@ -68,8 +68,7 @@ func (ws *Waits) Has(id ledger.ClaimID) bool {
 	return waits
 }
 
-// KeepOnly notes that a claim waits at no pools but these, and returns the others where it has
-// waited.
+// KeepOnly notes that a claim waits only at these pools, and returns the other pools at which it has waited.
 func (ws *Waits) KeepOnly(id ledger.ClaimID, at []ledger.PoolID) (left []ledger.PoolID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

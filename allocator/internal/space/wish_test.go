@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// full makes a pool of 32 addresses, and binds each. It returns a function that frees an address, and checks which claims
-// are woken then.
+// full makes a pool of 32 addresses, and binds each. It returns a function that frees an address, and checks which
+// claims are woken.
 func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.ClaimID)) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))
@@ -28,7 +28,8 @@ func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.Cl
 	}
 }
 
-// waits makes a claim of a workspace wait since a time, for an address, or for any if that is empty.
+// waits makes a claim of a workspace wait since a time, in seconds, for an address, or for any address if that is
+// empty.
 func waits(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int64, address string) {
 	r := asks(claim)
 	r.Holder.Cluster, r.Since = cluster, time.Unix(since, 0)
@@ -40,7 +41,8 @@ func waits(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int
 	s.Unlock()
 }
 
-// A block goes to the claim that waits for exactly it, however many older ones of its workspace take any.
+// A freed block is held for the oldest claim that waits for exactly this block, however many older claims of the same
+// workspace wait for any block.
 func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	s, freed := full(t)
 	for i := range 30 {
@@ -52,7 +54,8 @@ func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	freed("10.0.0.7", "first")
 }
 
-// So it does when the same transaction frees other blocks, whichever comes first there.
+// If one transaction frees several blocks, the claim for exactly one of them gets it, whichever block the transaction
+// frees first.
 func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/30"))
 	s.Lock()
@@ -72,7 +75,7 @@ func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
 	wantWoken(t, told, "exact", "any0")
 }
 
-// Workspaces take turns, whether their claims wait for the freed block or for any.
+// Workspaces take turns, whether their claims wait for the freed block or for any block.
 func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
 	s, freed := full(t)
 	for i := range int64(3) {
@@ -87,7 +90,7 @@ func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
 	freed("10.0.0.8", "any2")
 }
 
-// Of a workspace in turn by its oldest claim, a younger one for the freed block is served.
+// When a workspace has its turn because of its oldest claim, its younger claim for the freed block is served instead.
 func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
 	s, freed := full(t)
 	waits(s, "a", "any", 1, "")
@@ -98,7 +101,8 @@ func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
 	freed("10.0.0.3", "any")
 }
 
-// No more than 16 claims for addresses come first: then the next oldest wait by age, as all others do.
+// Of the claims for exact addresses, only the 16 youngest come first. An older one waits by its age, as the claims for
+// any address do.
 func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
 	s, freed := full(t)
 	waits(s, "w", "any0", 1, "")
@@ -111,7 +115,7 @@ func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
 	freed("10.0.0.2", "exact2")
 }
 
-// A limit that has stopped the claims of a workspace lets the one for the freed block go first, too.
+// When a limit stops the claims of a workspace no longer, the claim for the freed block goes first, too.
 func TestStopped_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	s, told, on := crowded(t, 30, func(r *ledger.Request, i int) {
 		if i == 29 {

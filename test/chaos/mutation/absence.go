@@ -32,7 +32,7 @@ var absence = []Mutant{
 	{
 		Name:  "a root pool may overlap one that cannot be read",
 		File:  "allocator/register.go",
-		Old:   "err != nil && !r.wanted.Frozen { // a frozen one was there before\n\t\treturn engine.Plan{}, fmt",
+		Old:   "err != nil && !r.wanted.Frozen { // a frozen pool is restored: it existed before\n\t\treturn engine.Plan{}, fmt",
 		New:   "err != nil && false {\n\t\treturn engine.Plan{}, fmt",
 		Suite: Suite{Tests: "TestUnreadable_ANewPool"},
 	},
@@ -153,7 +153,7 @@ var absence = []Mutant{
 		File:  "allocator/internal/engine/events.go",
 		Old:   "slices.Concat(begin, end, rest)",
 		New:   "slices.Concat(begin, rest, end)",
-		Suite: Suite{Package: "./allocator/internal/engine", Tests: "TestInTurn"},
+		Suite: Suite{Package: "./allocator/internal/engine", Tests: "TestInTurn_EndsASpaceBeforeThePoolAbove"},
 	},
 	{
 		Name:  "the changes to an address space that goes are counted twice, by a reader",
