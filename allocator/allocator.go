@@ -25,20 +25,20 @@ const (
 // Allocator allocates blocks of registered pools, and records them in etcd. In memory
 // it has the free space of every pool, and the owner of each block. The records of blocks are read from the ledger.
 //
-// A ledger has one Allocator, which has taken the office of its writer. When another one takes it, this one fails with
-// ErrDeposed. All methods are safe for concurrent use. Make one with Open, end it with Close.
+// A ledger has one Allocator, which has taken the office of its writer. When another Allocator takes the office, this
+// one fails with ErrDeposed. All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
 	engine  *engine.Engine
 	store   *store.Store
-	keys    store.Keys   // those of the store
-	table   *space.Table // that of the engine
+	keys    store.Keys   // of the store
+	table   *space.Table // of the engine
 	slices  store.Slices // of the store
-	terms   terms        // on which blocks are freed
+	terms   terms        // by which blocks are freed
 	options Options
 }
 
 // Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From
-// then on nobody else changes it. The client stays the caller's: close it after the Allocator.
+// then on no other process changes the ledger. The client stays the caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
 	return open(ctx, client, options, engine.RealHooks())
 }
@@ -49,7 +49,8 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	a.engine = engine.New(ctx, a.store, engine.Settings{
 		Address: options.Address,
 		Frozen:  options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
-		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
+		Logger: options.Logger, Tell: a.tell, Hooks: hooks,
+		History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
 	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
 	a.terms = terms{options: options, engine: a.engine}
@@ -91,24 +92,25 @@ func (a *Allocator) Close() error {
 	return nil
 }
 
-// Healthy returns nil while the Allocator has the ledger and the last
-// transaction went through, otherwise what is wrong.
+// Healthy returns nil while the Allocator has the ledger and the last transaction went through, otherwise the fault.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
-// InOffice confirms by the ledger that this process has the office of its writer, so that its memory is the ledger. It
-// fails with ErrDeposed if another process has the office by now, and with ErrUnavailable if nobody can tell.
+// InOffice confirms, by a transaction, that this process is the writer of the ledger, so that its memory is as the
+// ledger. It fails with ErrDeposed if another process has become the writer, and with ErrUnavailable if nobody can
+// tell.
 func (a *Allocator) InOffice(ctx context.Context) error {
 	return a.engine.InOffice(ctx)
 }
 
-// Failed is closed when the Allocator cannot go on. Err then says why. End the process,
-// or open another Allocator.
+// Failed returns a channel that is closed when the Allocator cannot go on. Err then says why. End the process, or open
+// another Allocator.
 func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 
-// Err is why the Allocator failed; nil if it did not.
+// Err returns why the Allocator failed; nil if it did not.
 func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
 
-// Revision is the revision of etcd up to which memory has all blocks. No block that it lacks has an earlier one.
+// Revision returns the revision of etcd up to which memory has all blocks. Each block that memory lacks has a later
+// revision.
 func (a *Allocator) Revision() int64 { return a.engine.Revision.Load() }

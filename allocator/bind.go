@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// errBound: the claim has a block already, which the ledger names.
+// errBound says that the claim has a block already. The claim's key in the ledger names it.
 var errBound = errors.New("claim is bound")
 
 // Bind gives a claim one block of a pool, and returns when the ledger has it.
@@ -36,13 +36,14 @@ func (a *Allocator) Bind(ctx context.Context, req ledger.Request) (ledger.Block,
 	return block, err
 }
 
-// bind binds a block to the holder. If the holder has one already, it returns that.
+// bind binds a block to the holder. If the holder has a block already, it returns that block.
 func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	if err := checkRequest(req); err != nil {
 		return ledger.Block{}, err
 	}
 	a.Waits().leave(req)
-	if a.table.Bound.Has(req.Holder.Claim) { // it was refused for its block: another transaction would be in vain, for all that share it
+	// The claim was refused because of its block: its next transaction would fail, too, and with it all that share it.
+	if a.table.Bound.Has(req.Holder.Claim) {
 		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
 			return block, err
 		}
@@ -84,7 +85,8 @@ func (a *Allocator) submit(ctx context.Context, req ledger.Request, o engine.Op)
 	return done, err
 }
 
-// mayHave reports whether the claim of a bind that has ended so may have a block: the ledger has to be asked.
+// mayHave reports whether the claim of a bind that ended with this error may have a block. Then the ledger has to be
+// asked.
 func mayHave(err error) bool {
 	return errors.Is(err, errBound) || errors.Is(err, ledger.ErrUnknownPool)
 }
@@ -92,8 +94,8 @@ func mayHave(err error) bool {
 // bind plans a Bind.
 type bind struct {
 	wanted
-	asked store.Record // as of the call, wherever it will lie
-	value string       // of that, encoded by the caller and not by the worker
+	asked store.Record // of the block, as the call asks for it; the plan finds its place
+	value string       // the record, encoded by the caller, and not by the writer
 }
 
 func newBind(req wanted, h store.Holding) *bind {
@@ -164,7 +166,7 @@ func (b *bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	return at, refusal
 }
 
-// shut refuses all requests while the pool allocates nothing. An adoption needs no more than an open pool.
+// shut refuses all requests while the pool allocates nothing. For an adoption the pool may be closed or frozen.
 func (b *bind) shut(v space.View, p *space.Pool) error {
 	reason := v.Pools().Frozen()
 	switch {

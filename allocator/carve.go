@@ -15,20 +15,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Carve makes a child pool. One transaction binds the child's block in the
-// parent, which is req.Pool, and registers the child with that CIDR. The child is
-// the claim: req.Holder.Claim and child.ID are the same UID. Carve ignores the CIDR
-// of child, and returns the child with its CIDR. A child that is carved already is
-// returned as it is.
+// Carve makes a child pool. One transaction binds the child's block in the parent, which is req.Pool, and registers the
+// child with the CIDR of that block. The child itself is the claim: req.Holder.Claim and child.ID are the same UID.
+// Carve ignores the CIDR of child, and returns the child with its CIDR. If the child is carved already, Carve returns
+// it as it is.
 //
-// Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
-// is no pool.
+// Refusals are those of Bind, and ErrPoolMismatch if the UID has a block without a pool.
 func (ps Pools) Carve(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if err := errors.Join(checkRequest(req), ledger.CheckID("child pool", child.ID)); err != nil {
 		return ledger.Pool{}, err
 	}
 	if req.Holder.Claim != ledger.ClaimID(child.ID) {
-		return ledger.Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ledger.ErrInvalid, req.Holder.Claim, child.ID)
+		return ledger.Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s",
+			ledger.ErrInvalid, req.Holder.Claim, child.ID)
 	}
 	child.Frozen = false
 	c := carving{Allocator: ps.a, req: wanted{Request: req}, child: child}
@@ -46,13 +45,18 @@ type carving struct {
 
 func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 	if of := c.child.Derived; ledger.IsDerived(c.child.ID) != (of != nil) || of != nil && of.ID() != c.child.ID {
-		return ledger.Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give", ledger.ErrInvalid, c.child.ID)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give",
+			ledger.ErrInvalid, c.child.ID)
 	}
-	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, ledger.PoolOpen, ledger.SpaceID(c.child.ID), nil
+	c.child.Parent, c.child.State, c.child.Excluded = c.req.Pool, ledger.PoolOpen, nil
+	c.child.Space = ledger.SpaceID(c.child.ID)
 	c.Waits().leave(c.req.Request)
 	now := c.engine.Hooks.Now()
 	c.child.RegisteredAt = store.Stamped(now)
-	o := engine.Op{Lane: c.req.Holder.Tenant(), Alone: true, Begins: c.req.Begins, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
+	o := engine.Op{
+		Lane: c.req.Holder.Tenant(), Alone: true, Begins: c.req.Begins,
+		Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded),
+	}
 	for {
 		done, err := c.submit(ctx, c.req.Request, o)
 		if err == nil {
@@ -87,11 +91,10 @@ func (c *carving) makeRoom(ctx context.Context) error {
 	return cools(b, &c.last)
 }
 
-// Readopt carves a child pool at exactly req.Exact, which its published status shows,
-// and freezes it, because its own blocks are still missing. Like Adopt it may use a pool
-// that is draining or frozen, and excluded prefixes, and it frees blocks that cool there.
-// If others hold addresses there, it returns ErrInUse. A derived pool keeps what child says of
-// its making and its holder, and each child its exclusions.
+// Readopt carves a child pool at exactly req.Exact, which its published status shows, and freezes it, because its own
+// blocks are still missing. As for Adopt, the pool may be closed or frozen, and the prefix excluded, and blocks that
+// cool there are freed. If other blocks overlap the prefix, it returns ErrInUse. The child keeps its exclusions, and a
+// derived pool what child says of its making and its holder.
 func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if !req.Exact.IsValid() {
 		return ledger.Pool{}, fmt.Errorf("%w: adopt an exact prefix", ledger.ErrInvalid)
@@ -104,17 +107,19 @@ func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger
 		if !errors.Is(err, ledger.ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := rc.a.Pools().endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
+		made, roomErr := rc.a.Pools().endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact})
+		if roomErr != nil || !made {
 			return ledger.Pool{}, cmp.Or(roomErr, err)
 		}
 	}
 }
 
-// before finds the child if it was carved before. It reads the child's claim and pool at one
-// revision: between two reads the child might be retired, and carved elsewhere.
+// before returns the child if it was carved before. It reads the child's claim and pool at one revision: between two
+// reads the child might be retired, and carved elsewhere.
 func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	id := c.child.ID
-	resp, err := c.store.Commit(ctx, nil, store.Ops(store.Get(c.keys.Claim(ledger.ClaimID(id))), store.Get(c.keys.Pool(id))), nil)
+	gets := store.Ops(store.Get(c.keys.Claim(ledger.ClaimID(id))), store.Get(c.keys.Pool(id)))
+	resp, err := c.store.Commit(ctx, nil, gets, nil)
 	if err != nil {
 		return ledger.Pool{}, false, err
 	}
@@ -140,8 +145,8 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	return p, true, nil
 }
 
-// poolless refuses the block under the child's ID, to which there is no pool as of the revision. nil: the block cools,
-// as the child was retired, or the caller has to try again.
+// poolless judges a block under the child's ID that had no pool at the revision. It returns nil if the block cools
+// because the child was retired, or if the caller has to try again, and else ErrPoolMismatch.
 func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int64) error {
 	r, ok, err := c.store.RecordAt(ctx, at.Space, at.Prefix, clientv3.WithRev(revision))
 	switch {
@@ -153,8 +158,10 @@ func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int
 	return fmt.Errorf("%w: %s is a block of space %s, and no pool", ledger.ErrPoolMismatch, at.Prefix, at.Space)
 }
 
-// carve plans a bind, and the registration of what it got.
-func carve(b *bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
+// carve returns a plan that binds a block, and registers the child pool there.
+func carve(
+	b *bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefix,
+) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p, err := b.plan(v)
 		if err != nil || p.Refusal != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// endCooldowns ends the cooldowns that an op finds in the space of a pool. It reports whether there
-// were any.
+// endCooldowns frees the wanted cooling blocks in the space of a pool. It reports whether there were any.
 func (ps Pools) endCooldowns(ctx context.Context, id ledger.PoolID, wanted engine.EndCooldowns) (bool, error) {
 	return ps.a.engine.EndAll(wanted, func(o engine.Op) error {
 		_, err := ps.a.engine.Submit(ctx, id, o)

@@ -21,15 +21,18 @@ type Derived struct{ a *Allocator }
 // Derived returns the operations on the pools that the system makes.
 func (a *Allocator) Derived() Derived { return Derived{a} }
 
-// Provision carves the pool that p.Derived describes from req.Pool, unless it is there. Of several callers one makes
-// it, and all get it as it is. Provision sets the ID of the pool, and the holder of its block, which has that ID, and
-// the cluster and the name of p. A pool with a Holder is held from the start. excluded returns the exclusions of the
-// pool for its CIDR, and is called with a lock held; nil: it has none. Those of p count for nothing.
+// Provision carves the pool that p.Derived describes from req.Pool, unless that pool exists. Of several callers one
+// makes it, and all get it as it is. Provision sets the ID of the pool, and the holder of its block: with that ID, and
+// the workspace and the name of p. If p.Derived has a Holder, the pool is held from the start. excluded returns the
+// exclusions for the CIDR of the pool, and is called with a lock held; nil: there are none. The exclusions of p are
+// ignored.
 //
-// A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
+// A new pool is trusted. So while published pools below a pool may be lost, that pool has to be frozen.
 //
-// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released.
-func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (ledger.Pool, error) {
+// Refusals are those of Carve, and *ReleasingError, also if the pool exists and is being released.
+func (d Derived) Provision(
+	ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix,
+) (ledger.Pool, error) {
 	if p.Derived == nil || p.Derived.Class == "" {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
 	}
@@ -62,15 +65,16 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	}
 }
 
-// goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
+// goes retires a pool that drains and is empty, and reports whether it is gone. Another caller was about to retire it.
 func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
-// Hold lets a claim hold a derived pool, which is not retired then. It returns the pool as it is. A claim that holds
-// the pool already changes nothing.
+// Hold lets a claim hold a derived pool, so that the pool is not retired. It returns the pool. If the claim holds the
+// pool already, it changes nothing.
 //
-// Refusals are *HeldError, if another one holds it, ErrUnknownPool, and *ReleasingError, also for a pool that drains.
+// Refusals are *HeldError if another claim holds the pool, ErrUnknownPool, and *ReleasingError if the pool is closed or
+// drains.
 func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
@@ -90,12 +94,14 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 	})
 }
 
-// errNotHeld: the claim does not hold the pool.
+// errNotHeld says that the claim does not hold the pool.
 var errNotHeld = errors.New("the claim does not hold the pool")
 
-// Hand gives the pool that from holds to another holder of its name: to the claim under another ID, for one. ok is true
-// as well if it has been given before, and false if from does not hold it.
-func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error) {
+// Hand gives the pool that from holds to another holder of the same name, for example to the same claim under another
+// ID. ok is true, too, if to holds the pool already. It is false if neither holds it.
+func (d Derived) Hand(
+	ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder,
+) (ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
 		return false, err
 	}
@@ -115,9 +121,9 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 	return err == nil, err
 }
 
-// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince
-// of the hold; zero: of any. ErrChanged: the claim has dropped that one, and holds
-// the pool again.
+// Drop ends the hold of a claim on a pool. If the claim does not hold the pool, it does nothing. A closed pool is
+// opened by that. since is the HeldSince of the hold to end; zero: any hold. ErrChanged: the claim has another hold on
+// the pool now.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
@@ -136,16 +142,18 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that a claim holds if nothing is in it or its address spaces, neither a block with a
-// holder nor a child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until
-// it is retired, or opened by Reopen. A second Begin sets another time. first reports that the pool was open before.
+// Begin closes a derived pool that the claim by holds; empty: that no claim holds. Neither the pool nor its address
+// spaces may have a block with a holder, or a child. until is when the DELETE of the claim has succeeded or failed. No
+// block is bound in the pool until it is retired, or opened by Reopen. A second Begin sets another time. first reports
+// whether the pool was open before.
 //
-// The ledger has no word of it: a transaction confirms that this process has the office, and its memory has the
-// closing. The next process finds the pool open.
+// The ledger does not record it: a transaction confirms that this process is the writer, and only its memory says that
+// the pool is closed. The next process finds the pool open.
 //
-// by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim
-// does not hold the pool.
-func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error) {
+// Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged if the claim does not hold the pool.
+func (d Derived) Begin(
+	ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time,
+) (first bool, err error) {
 	_, err = d.edited(ctx, edit{idle: true}, id, func(p ledger.Pool) error {
 		if p.Derived.Holder.Claim != by {
 			return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
@@ -156,15 +164,15 @@ func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID,
 	return first && err == nil, err
 }
 
-// Confirm confirms that a pool is closed as Begin has closed it with that time, that nothing is in it, and that this
-// process has the office still. ErrChanged: it is not closed so any more. ErrPoolInUse: something was adopted in it.
+// Confirm confirms that a pool is still closed until this time, that it is empty, and that this process is still the
+// writer. ErrChanged: the pool is open, or closed until another time. ErrPoolInUse: a block was adopted in it.
 func (d Derived) Confirm(ctx context.Context, id ledger.PoolID, until time.Time) error {
 	_, err := d.edited(ctx, edit{idle: true}, id, closedUntil(until), func(*ledger.Pool) {})
 	return err
 }
 
-// Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails
-// with ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
+// Reopen opens a pool that Begin has closed until this time. Claims that wait for room in the pool are served again.
+// ErrChanged: Begin was called again meanwhile. If the pool is open, Reopen does nothing.
 func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		if !p.Closed() {
@@ -175,7 +183,7 @@ func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) 
 	return err
 }
 
-// closedUntil refuses a pool that is not closed until that time.
+// closedUntil returns a check that refuses a pool unless it is closed until that time.
 func closedUntil(until time.Time) func(ledger.Pool) error {
 	return func(p ledger.Pool) error {
 		if !p.Closing.Until.Equal(until) {
@@ -186,7 +194,9 @@ func closedUntil(until time.Time) func(ledger.Pool) error {
 }
 
 // edited edits a derived pool, unless check refuses it.
-func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Pool)) (ledger.Pool, error) {
+func (d Derived) edited(
+	ctx context.Context, e edit, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Pool),
+) (ledger.Pool, error) {
 	if !ledger.IsDerived(id) {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not derived", ledger.ErrInvalid, id)
 	}
@@ -220,8 +230,8 @@ func (d Derived) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	return d.a.table.Named(c, name)
 }
 
-// Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory:
-// each before the pool above it.
+// Below lists the derived pools below a pool, at any depth, and the address spaces of all these pools, as of memory.
+// Each comes before the pool above it.
 func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {
 	for _, child := range d.a.table.Below(id) {
 		below = append(below, d.Below(child)...)

@@ -11,15 +11,15 @@
 // the child's own ID holds, and has its own space.
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
-// the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool
-// has the pool's CIDR once more, in a space of its own, for one scope. To binds and releases both are pools. All else
-// of an address space is its pool's.
+// the scope that it is for, so that all callers that need it make the same one. A claim may hold it. An address space
+// of a pool has the pool's CIDR once more, in a space of its own, for one scope. Binds and releases treat both as
+// pools. In all else, an address space follows its pool.
 //
-// The ledger, in etcd, is the truth, and one process writes it: the one that has taken its
-// office (internal/engine/office.go). Memory has the free space of each pool (package index). It is
-// read once, when the office is taken, and then changed by own commits alone. A decision
-// made in memory becomes real when a transaction has confirmed that the ledger was as this
-// process has left it. Refusals are confirmed in the same way, so they are as certain as blocks.
+// The ledger, in etcd, is the truth, and one process writes it: the one that has taken its office
+// (internal/engine/office.go). Memory has the free space of each pool (package index). The process reads it once, when
+// it takes the office, and then changes it only by its own commits. A decision that is made in memory becomes real when
+// a transaction has confirmed that the ledger is as this process has left it. Refusals are confirmed in the same way,
+// so they are as certain as blocks.
 //
 // While a transaction is in flight, further requests wait in a queue, whichever spaces they are on, and
 // then share the next transaction (internal/engine). A claim that finds no room may
@@ -34,11 +34,11 @@
 // is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
 // claim of the same name may get the block back by HandOver.
 //
-// A request may have limits on what its workspace holds of the pool, and by the class, of
-// any pool (internal/space/limits.go). Each space adds up in memory what workspaces hold
-// (internal/space/usage.go). A bind is planned on these sums, and on what those before it in the
-// transaction take. A limit applies to the requests that come with it. What the workspace holds already
-// counts, and is not taken away.
+// A request may have limits on how many addresses its workspace holds of the pool, and, by the class, of any pool
+// (internal/space/limits.go). Each space adds up in memory how many addresses workspaces hold
+// (internal/space/usage.go). A bind is planned on these sums, and on the addresses that the binds before it in the
+// transaction take. A limit applies to the requests that come with it. The blocks that the workspace holds already
+// count, and are not taken away.
 //
 // A block that is freed may have to cool (Options.Cooldown). It stays in the ledger, with the
 // key of its claim, and has no holder. A bind by an object of the former holder's name gets it
@@ -51,10 +51,10 @@
 // each: Pools, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger
 // alone.
 //
-// # Rooms
+// # Packages
 //
-// This package is the face: what callers ask for, and a file for each operation that says what
-// it asks of a transaction (Plan) and what follows from the answer (Won, Lost). Below it:
+// This package is the face: it has the operations that callers ask for, a file for each, with the plan of the
+// operation's transaction. Below it:
 //
 //	ledger           the words: pools, blocks, requests, refusals
 //	internal/engine  the writer, which commits the operations on all spaces in groups
@@ -66,7 +66,8 @@
 // Below Options.Prefix, /ipam/v1 by default:
 //
 //	ledger                         the ledger's ID, made once at random
-//	head                           the process that has the office of the writer; compared by each of its transactions, and put by each that writes
+//	head                           the process that has the office of the writer; each of its transactions
+//	                               compares it, and each that writes puts it
 //	origin                         where the holders are, as the first caller of Origin said
 //	spaces/<space>/head            counts the changes to the space; put by each
 //	spaces/<space>/blocks/<prefix> a block
@@ -91,21 +92,25 @@
 //
 //	ledger  {"v":1,"id":"…"}
 //	origin  {"v":1,"origin":"…"}
-//	head    {"v":1,"n":6,"by":"…","at":"10.0.0.7:9443","c":17} of the ledger: how often the office was taken, name and address of the
-//	        process, and how often that has put the head since, so that no two have the same value
+//	head    {"v":1,"n":6,"by":"…","at":"10.0.0.7:9443","c":17} of the ledger: how often the office was taken, name and
+//	        address of the process, and how often that process has put the head, so that no two have the same value
 //	head    {"v":1,"n":17} of a space
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
-//	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
+//	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining",
+//	        "cluster":"…","name":"…"}
 //	        "frozen":true if it has lost changes, "at":"…" when it was registered
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
-//	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…"}
+//	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…",
+//	        "holder":{"claim":"…",…},"since":"…"}
 //	        of an address space {"v":1,"workspace":"…","scope":{…}} alone: the rest is its pool's
-//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
-//	        "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"; of a bound
-//	        one, when it had cooled before it was given back to a CREATE
-//	        "since":"…" if the holder began to have it before "at", and of a cooling block when it was freed
-//	        "adopted":true if it was taken from a published record
-//	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…","slice":true,"adopted":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}
+//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain",
+//	        "state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
+//	        "until":"…", when the state ends by itself: of a retained block, its lease; with "state":"cooling",
+//	        its cooldown; of a bound block that a CREATE got back while it cooled, that cooldown
+//	        "since":"…" if the holder began to have it before "at"; of a cooling block, when it was freed
+//	        "adopted":true if it was adopted from a published record
+//	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…",
+//	        "slice":true,"adopted":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}
 //	        for each tenure: prefix, revision of the block's last change, pool, claim, cluster, namespace, name, class;
 //	        begin, end, and end of the cooldown in milliseconds since 1970; cause
 //

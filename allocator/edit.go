@@ -13,8 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
-// lie in them already stay. Where a pool has this list, Exclude writes nothing.
+// Exclude replaces the list of prefixes from which a pool allocates nothing. Existing blocks in these prefixes stay. If
+// the pool has this list already, Exclude writes nothing.
 func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error {
 	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
@@ -29,10 +29,9 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 	return ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
 }
 
-// Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
-// and is retired by itself when its last block is gone. A second Drain changes nothing.
-// While the ledger is known to lack changes of the pool's space, Drain refuses with
-// *FrozenError: a pool that seems to be empty may have lost its blocks.
+// Drain ends all allocation from a pool. The pool keeps its blocks and its CIDR, and is retired by itself when its last
+// block is gone. A second Drain changes nothing. While the ledger is known to lack changes of the pool's space, Drain
+// refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
@@ -45,8 +44,8 @@ func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 type edit struct {
 	pool   ledger.Pool
 	change func(*ledger.Pool)
-	idle   bool                    // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
-	check  func(ledger.Pool) error // may refuse the pool as it is then; nil: it refuses none
+	idle   bool                    // fail with ErrPoolInUse if a block has a holder, or a claim holds the pool afterwards
+	check  func(ledger.Pool) error // may refuse the pool as the plan sees it; nil: it refuses none
 }
 
 func (ps Pools) edit(ctx context.Context, e edit) error {
@@ -94,7 +93,8 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 
 // differ compares the fields of a pool's record that an edit may change.
 func differ(a, b ledger.Pool) bool {
-	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen || !slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived
+	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen ||
+		!slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived
 }
 
 func later(a, b time.Time) time.Time {

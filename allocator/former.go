@@ -14,10 +14,10 @@ import (
 // bind whose transaction replaces the block's value, and replaces the key of the former claim by
 // that of the new one.
 
-// takeFormer is the plan of a bind that gets a cooling block back. That the block is as memory has it is compared, for
-// the same reason as that a free prefix has none. The history has no gap: the new tenure begins when the
-// former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if that fails, it cools until
-// then.
+// takeFormer plans a bind that gets a cooling block back. The transaction compares that the block is as memory has it,
+// as it compares for a free prefix that there is no block. The history has no gap: the new tenure begins when the
+// former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if the CREATE fails, the
+// block cools until that time.
 func (b *bind) takeFormer(v space.View, at place) engine.Plan {
 	h := *b.asked.Held
 	h.Since = at.former.Freed()
@@ -34,9 +34,9 @@ func (b *bind) takeFormer(v space.View, at place) engine.Plan {
 	return p
 }
 
-// cools handles a bind that has failed because a former block of the claim cools under the claim's ID. If the next
-// attempt has failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
-// gone, and only a cache still shows it.
+// cools handles a bind that has failed because a former block of the claim cools under the claim's ID. The first time
+// it returns nil, and the caller tries again. If that fails, too, the claim asks for another block, and cools returns
+// ErrCools. Usually such a claim is gone, and only a cache still shows it.
 func cools(b ledger.Block, last *int64) error {
 	if b.State != ledger.Cooling {
 		return nil
@@ -48,8 +48,8 @@ func cools(b ledger.Block, last *int64) error {
 	return nil
 }
 
-// Regains reports whether a request would get a cooling block of its pool back, as of memory: one
-// that an object of the holder's name has had before.
+// Regains reports whether a request would get a cooling block of its pool back, as of memory, because an object of the
+// holder's name had the block before.
 func (ps Pools) Regains(r ledger.Request) (regains bool) {
 	ps.a.table.Visit(r.Pool, func(p *space.Pool) {
 		if p.State == ledger.PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {

@@ -66,7 +66,7 @@ func (s Successor) check(b ledger.Block) error {
 	return nil
 }
 
-// handed returns the block, if the successor has it already.
+// handed returns the block, if the successor has the block already.
 func (rt Retained) handed(ctx context.Context, b ledger.Block, to Successor) (ledger.Block, error) {
 	own, ok, err := rt.a.Lookup(ctx, to.Holder.Claim)
 	if err != nil {
@@ -78,8 +78,8 @@ func (rt Retained) handed(ctx context.Context, b ledger.Block, to Successor) (le
 	return own, nil
 }
 
-// handOver plans that a block passes from its holder to another claim, that of the next record. parting records the
-// former one.
+// handOver returns a plan that gives the block old to the claim in the record next. parting records the tenure of the
+// former holder.
 func handOver(old ledger.Block, next store.Record, parting farewell) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {

@@ -9,22 +9,22 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// farewell is the record of a tenure, which the transaction that ends it writes. The zero value
-// writes nothing: the ledger keeps no history.
+// farewell is the history's record of a tenure. The transaction that ends the tenure writes it. The zero value writes
+// nothing, because the ledger keeps no history.
 type farewell struct {
 	tenure ledger.Tenure
 	record *store.Farewell
 }
 
-// terms are the options by which blocks are freed: whether the history records it, and how long they
-// cool.
+// terms are the options by which blocks are freed: whether the history records a block's tenure, and how long the block
+// cools.
 type terms struct {
 	options Options
 	engine  *engine.Engine
 }
 
-// farewell is that of a block that its holder loses now. A CREATE that has failed had it since its answer, also if it
-// was the former block of the name.
+// farewell returns the record of a tenure that ends now. The tenure of a failed CREATE has begun with its answer, also
+// if the block is the former block of the name.
 func (t terms) farewell(b ledger.Block, cause ledger.Cause) farewell {
 	if cause == ledger.CauseCreateFailed {
 		b.Since = time.Time{}
@@ -41,8 +41,8 @@ func (t terms) farewellAt(b ledger.Block, cause ledger.Cause, until time.Time) f
 	return farewell{tenure, store.FarewellOf(tenure)}
 }
 
-// cooldown is the end of the cooldown of a block that is freed now; zero: it does not cool. The block of a CREATE that
-// has failed becomes what it was before: free, or cooling until its old time.
+// cooldown returns when the cooldown of a block that is freed now ends; zero: it does not cool. The block of a failed
+// CREATE becomes what it was before: free, or cooling until its old time.
 func (t terms) cooldown(b ledger.Block, cause ledger.Cause) (time.Time, error) {
 	now := t.engine.Hooks.Now()
 	switch failed := cause == ledger.CauseCreateFailed && b.State == ledger.Bound; {
@@ -58,7 +58,7 @@ func (t terms) cooldown(b ledger.Block, cause ledger.Cause) (time.Time, error) {
 	return store.Stamped(now.Add(d)), nil
 }
 
-// cooling is the farewell of a block that cools until then.
+// cooling returns the farewell, with the time until which its block cools.
 func (f farewell) cooling(until time.Time) farewell {
 	if f.record == nil {
 		return f

@@ -17,8 +17,7 @@ type Options struct {
 	// MaxTxnOps is the etcd server's --max-txn-ops, which bounds how many
 	// requests share one transaction. Default 128, which is etcd's default.
 	MaxTxnOps int
-	// QueueLimit bounds how many requests may be queued for one space;
-	// beyond it Bind and Release answer ErrBusy. Default 8192.
+	// QueueLimit bounds how many requests of one workspace may be queued; further ones get ErrBusy. Default 8192.
 	QueueLimit int
 	// Origin replaces what the ledger has as its origin: see Recovery.Origin. Empty: it stays as it is.
 	Origin string
@@ -30,27 +29,23 @@ type Options struct {
 	// was lost or restored from a whole one. Existing blocks can be found, changed, adopted and
 	// released meanwhile.
 	Frozen bool
-	// Wake is called when there is room for a claim that waits, which should Bind again
-	// soon. It must not block.
-	// Default: no call.
+	// Wake is called when there is room for a waiting claim, which should Bind again soon. It must not block. Default: no
+	// call.
 	Wake func(ledger.Holder)
-	// Cooldown is how long a block cools that is about to be freed; 0 or less: it is free at once.
-	// With an error the block is not freed, and the caller of the release gets the error. Default:
-	// no block cools.
+	// Cooldown returns how long a block that is about to be freed cools; 0 or less: it is free at once. With an error the
+	// block is not freed, and the caller of the release gets the error. Default: no block cools.
 	Cooldown func(ledger.Block) (time.Duration, error)
 	// History is how long the ledger keeps a tenure after its end. 0: it records none, and deletes
 	// those that it has.
 	History time.Duration
-	// MaxHistory is how many ended tenures the ledger keeps at most; the oldest are deleted first.
-	// 0: there is no limit. Every few minutes, the Allocator deletes what is too old or
-	// too many.
+	// MaxHistory is how many ended tenures the ledger keeps at most; the oldest are deleted first. 0: there is no limit.
+	// Every few minutes, the Allocator deletes tenures that are too old or too many.
 	MaxHistory int
-	// Changed is called with the pools, and the IDs of those of a space whose usage or state a change has changed. It
-	// must not block, nor keep the list. Default: no call.
+	// Changed is called with the IDs of the pools of a space whose usage or state has changed, and with the view of all
+	// pools. It must not block, nor keep the list. Default: no call.
 	Changed func(Pools, ...ledger.PoolID)
-	// Retired is called when a pool has left the ledger: a pool
-	// that was refused because of it may be registered now. It may be called more than once for a
-	// pool. It must not block. Default: no call.
+	// Retired is called when a pool has left the ledger: another pool that was refused because of it may be registered
+	// now. It may be called more than once for a pool. It must not block. Default: no call.
 	Retired func(ledger.Pool)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -2,9 +2,9 @@ package allocator
 
 import "context"
 
-// Origin tells where the holders of the ledger's blocks are, in words of the caller's, such as the identity of the API
-// that serves them. The first call on a ledger says it, and the ledger keeps that. A later caller that sees another
-// origin than the one that is returned does not see the holders.
+// Origin returns where the holders of the ledger's blocks are, in the caller's words, such as the identity of the API
+// that serves them. The first call on a ledger stores seen as its origin. If a later caller sees another origin than
+// the returned one, it does not see the holders.
 func (rc Recovery) Origin(ctx context.Context, seen string) (string, error) {
 	return rc.a.store.Origin(ctx, seen)
 }

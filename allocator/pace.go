@@ -13,10 +13,10 @@ const (
 	firstPause   = time.Millisecond
 )
 
-// pace paces the attempts of an op before which another change came. The zero value has seen none.
+// pace counts and delays the attempts of an op that others have conflicted with. The zero value has counted none.
 type pace int
 
-// wait waits before the next attempt. After the last one it returns ErrBusy.
+// wait waits before the next attempt. After the last attempt it returns ErrBusy.
 func (p *pace) wait(ctx context.Context) error {
 	if *p++; *p >= mostAttempts {
 		return fmt.Errorf("%w: others change the blocks there all the time", ledger.ErrBusy)

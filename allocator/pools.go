@@ -19,7 +19,7 @@ type Pools struct{ a *Allocator }
 // Pools returns the operations on pools.
 func (a *Allocator) Pools() Pools { return Pools{a} }
 
-// Get is the pool's record as of memory.
+// Get returns the pool's record as of memory.
 func (ps Pools) Get(id ledger.PoolID) (record ledger.Pool, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { record = p.Pool })
 	record.Excluded = slices.Clone(record.Excluded)
@@ -48,24 +48,24 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 	}
 }
 
-// Count counts the pools in a workspace, child pools included, and others that count for it: see ledger.Pool.CountsFor.
-// It counts those in memory.
+// Count counts the pools in a workspace, child pools included, and others that count for it, as of memory: see
+// ledger.Pool.CountsFor.
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
-// Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
-// the address domain that it overlaps. Those of address spaces do not count. It costs the same however many pools are
-// below.
+// Capacity counts the addresses of a pool, as of memory. A block counts in every pool of the address domain that it
+// overlaps. The blocks of address spaces do not count. It costs the same however many pools are below.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
 	return c, ok
 }
 
-// Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone,
-// as of memory: too few for the moment in which one goes, never too many. The error is why the head of one of them
-// cannot be read: then nobody knows their number.
+// Changes counts the changes to the space of a pool and to its address spaces, also to those that are gone, as of
+// memory. In the moment in which an address space goes it may count too few, never too many. It returns an error if the
+// head of one of these spaces cannot be read: then nobody knows their number.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	parts := ps.a.table.Parts(id)
-	for _, of := range append([]ledger.PoolID{id}, parts...) { // the pool first, which takes over the changes of those that go
+	// The pool comes first: it takes over the changes of the address spaces that go.
+	for _, of := range append([]ledger.PoolID{id}, parts...) {
 		ps.a.table.Visit(of, func(p *space.Pool) {
 			n += p.In.Head.Count
 			err = cmp.Or(err, p.In.Head.Damage)
@@ -74,8 +74,8 @@ func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	return n, err
 }
 
-// InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a
-// derived pool does not count, if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the
+// InUse reports whether somebody holds a block of a pool, or of one of its address spaces, as of memory. The block of a
+// derived pool does not count if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the
 // same however many blocks there are.
 func (ps Pools) InUse(id ledger.PoolID) bool {
 	held := 0
@@ -99,8 +99,8 @@ func (ps Pools) InUse(id ledger.PoolID) bool {
 	return held > 0
 }
 
-// MayHold reports whether somebody holds a block of a pool itself, or may hold one, as a key of its space cannot be
-// read, as of memory. The blocks of derived pools do not count.
+// MayHold reports whether somebody holds a block of a pool itself, as of memory, or may hold one because a key of its
+// space cannot be read. The blocks of derived pools do not count.
 func (ps Pools) MayHold(id ledger.PoolID) bool {
 	held, damaged := 0, false
 	ps.a.table.Visit(id, func(p *space.Pool) { held, damaged = p.Held(), len(p.In.Damage) > 0 })
@@ -115,8 +115,8 @@ func (ps Pools) MayHold(id ledger.PoolID) bool {
 	return held > 0
 }
 
-// Fit is the length of the smallest free block of a pool that can hold a prefix
-// of the given length, as of memory; ok is false when there is none.
+// Fit returns the length of the smallest free block of a pool that can hold a prefix of the given length, as of memory;
+// ok is false if there is none.
 func (ps Pools) Fit(id ledger.PoolID, length int) (fit int, ok bool) {
 	free, _ := ps.FreeBlocks(id)
 	for fit = min(length, len(free)-1); fit >= 0; fit-- {
@@ -138,7 +138,7 @@ func (ps Pools) FreeBlocks(id ledger.PoolID) (free index.Histogram, ok bool) {
 // Overlapping lists the blocks of a pool's space that overlap a prefix, of any pool.
 func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error) {
 	in := ledger.SpaceID(id)
-	if !ledger.IsAddressSpace(id) { // which need not be there: it has no block then
+	if !ledger.IsAddressSpace(id) { // an address space need not exist: then it has no block
 		p, err := ps.a.engine.Known(ctx, id)
 		if err != nil {
 			return nil, err

@@ -2,5 +2,5 @@ package allocator
 
 import "github.com/kcp-ipam/ipam/allocator/internal/store"
 
-// Reader reads a ledger without an Allocator. It knows the keys as the store does, which nothing else reads.
+// Reader reads a ledger without an Allocator. It reads keys and values by the code of the store, like an Allocator.
 type Reader = store.Reader

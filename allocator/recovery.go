@@ -13,14 +13,14 @@ import (
 )
 
 // Recovery is the Allocator's view of a ledger that may have lost something: it reports losses, freezes spaces, and
-// takes back what was published. It is safe for concurrent use.
+// adopts published blocks and pools. It is safe for concurrent use.
 type Recovery struct{ a *Allocator }
 
 // Recovery returns the operations on a ledger that may have lost something.
 func (a *Allocator) Recovery() Recovery { return Recovery{a} }
 
-// LedgerID identifies the ledger. The Allocator that opens a ledger first makes the
-// ID, at random. Another ID means another ledger: nothing that the caller knows of blocks holds for it.
+// LedgerID returns the ID of the ledger. The Allocator that opens a ledger first makes the ID, at random. Another ID
+// means another ledger: nothing holds for it that the caller knows of blocks.
 func (rc Recovery) LedgerID() string { return rc.a.engine.ID }
 
 // Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the
@@ -48,19 +48,20 @@ func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 	return !known || counted < changes
 }
 
-// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
-// later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered,
-// Freeze does nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived
-// pool may be made again with its ID; zero: at any time. ErrChanged: it was made again.
+// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or later, allocates from that
+// space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does nothing;
+// register it as a frozen one. since is when the pool that lacks changes was registered, because a derived pool may be
+// made again with its ID; zero: at any time. ErrChanged: the pool was made again.
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = rc.a.Pools().edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
+		check := func(p ledger.Pool) error {
 			if !since.IsZero() && !p.RegisteredAt.Equal(since) {
 				return fmt.Errorf("%w: it was registered at %s", ledger.ErrChanged, p.RegisteredAt)
 			}
 			return nil
-		}})
+		}
+		err = rc.a.Pools().edit(ctx, edit{pool: p, check: check, change: func(p *ledger.Pool) { p.Frozen = true }})
 	}
 	if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -83,9 +84,9 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 	}
 }
 
-// Resume ends the freeze of a pool and its address spaces in the ledger, which has all of their blocks again, and
-// calls Trust. If the count of the space's changes is less than changes, it goes on from there.
-// So copies of the ledger from before the loss count less than the ledger does from now on.
+// Resume ends the freeze of a pool and its address spaces in the ledger, which has all of their blocks again, and calls
+// Trust. If the space has counted fewer changes than changes, its count goes on from there. So copies of the ledger
+// from before the loss count less than the ledger does from now on.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || rc.short(id, changes)) {
@@ -98,9 +99,8 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 	return nil
 }
 
-// Open lets a derived pool allocate blocks again that a copy of the ledger has closed or draining, as is published of
-// it that it is there. It is refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has
-// retired itself.
+// Open opens a derived pool that a copy of the ledger has as closed or draining, although it is published as one that
+// exists. It fails with ErrChanged unless the pool is frozen, and with ErrUnknownPool if the pool has retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil {
@@ -112,7 +112,7 @@ func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// mayOpen refuses to open a pool that is not a derived one, or not frozen.
+// mayOpen refuses to open a pool that is not derived, or not frozen.
 func mayOpen(p ledger.Pool) error {
 	if p.Derived == nil || !p.Frozen {
 		return fmt.Errorf("%w: pool %s is not derived and frozen", ledger.ErrChanged, p.ID)
@@ -125,8 +125,8 @@ func opened(p *ledger.Pool) {
 	p.State, p.CoolsUntil, p.Closing = ledger.PoolOpen, time.Time{}, ledger.Closing{}
 }
 
-// resume plans the end of a pool's freeze in the ledger, and raises the count of the
-// space's changes.
+// resume plans the end of a pool's freeze in the ledger, and raises the count of the space's changes to changes, at
+// least.
 func resume(id ledger.PoolID, changes int64) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p := v.Pool(id)

@@ -13,13 +13,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Register adds a root pool to the ledger, and returns its record there. A pool that
-// overlaps another root pool of its workspace is refused with *OverlapError, unless both name
-// the same Space, and none has address spaces. One too many in a space is refused with *CrowdedError.
+// Register adds a root pool to the ledger, and returns its record there. A pool that overlaps another root pool of its
+// workspace is refused with *OverlapError, unless both name the same Space, and none has address spaces. If the space
+// has as many pools as it may, the pool is refused with *CrowdedError.
 //
-// To register a pool again changes nothing, and returns its record. With another CIDR, space
-// or cluster it is refused with ErrPoolMismatch. Exclusions count at the first registration
-// only; see Exclude.
+// To register a pool again changes nothing, and returns its record. With another CIDR, space or cluster the pool is
+// refused with ErrPoolMismatch. Exclusions count at the first registration only; see Exclude.
 func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error) {
 	p, err := asRoot(p)
 	if err != nil {
@@ -40,12 +39,14 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 	}
 }
 
-// asRoot checks a pool and fills in what may be left out.
+// asRoot checks a pool, and fills in the fields that may be left out.
 func asRoot(p ledger.Pool) (ledger.Pool, error) {
 	if p.Space == "" {
 		p.Space = ledger.SpaceID(p.ID)
 	}
-	if err := errors.Join(ledger.CheckID("pool", p.ID), ledger.CheckID("cluster", p.Cluster), ledger.CheckID("space", p.Space)); err != nil {
+	if err := errors.Join(
+		ledger.CheckID("pool", p.ID), ledger.CheckID("cluster", p.Cluster), ledger.CheckID("space", p.Space),
+	); err != nil {
 		return ledger.Pool{}, err
 	}
 	if p.Parent != "" {
@@ -77,9 +78,9 @@ func exclusions(p ledger.Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 // register plans a Register.
 type register struct{ wanted ledger.Pool }
 
-// plan decides by the pools in memory.
+// plan registers the pool, unless the pools in memory rule it out.
 func (r register) plan(v space.View) (engine.Plan, error) {
-	if err := v.Table().Damaged().Err(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+	if err := v.Table().Damaged().Err(); err != nil && !r.wanted.Frozen { // a frozen pool is restored: it existed before
 		return engine.Plan{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	if err := v.Table().Damaged()[v.Keys.Pool(r.wanted.ID)]; err != nil {
@@ -95,15 +96,20 @@ func (r register) plan(v space.View) (engine.Plan, error) {
 	if err := r.conflict(v, v.Table().RootsIn(r.wanted.Cluster)); err != nil {
 		return engine.Refuse(err)
 	}
-	return engine.Plan{Answer: engine.Answer{Pool: r.wanted}, Changes: []store.Change{v.Keys.PutPool(r.wanted).At(0, engine.ErrMistaken)}}, nil
+	return engine.Plan{
+		Answer:  engine.Answer{Pool: r.wanted},
+		Changes: []store.Change{v.Keys.PutPool(r.wanted).At(0, engine.ErrMistaken)},
+	}, nil
 }
 
-// mismatch compares the pool with the one of that ID in the ledger.
+// mismatch refuses the pool if it differs from the pool with its ID in the ledger.
 func (r register) mismatch(known ledger.Pool) error {
-	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Above() == "" {
+	same := known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster
+	if same && known.Above() == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: as %s in space %s of cluster %s", ledger.ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
+	return fmt.Errorf("%w: as %s in space %s of cluster %s",
+		ledger.ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
 }
 
 // conflict refuses the pool if it cannot be registered beside another one.
@@ -121,7 +127,7 @@ func (r register) conflict(v space.View, others map[ledger.PoolID]ledger.Pool) e
 			return &ledger.OverlapError{With: p.Pool}
 		}
 	}
-	if len(v.Pools()) >= ledger.MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+	if len(v.Pools()) >= ledger.MaxSpacePools && !r.wanted.Frozen { // a frozen pool is restored: it existed before
 		return &ledger.CrowdedError{Space: v.Space()}
 	}
 	return nil

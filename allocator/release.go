@@ -17,8 +17,8 @@ import (
 // with Options.Cooldown the block begins to cool. If the claim has no block, Release does
 // nothing.
 //
-// It does not check that the claim is gone: the caller must have confirmed that. The block of a child pool goes with
-// the pool alone: while that is registered, Release refuses with ErrPoolInUse.
+// It does not check that the claim is gone: the caller must have confirmed that. The block of a child pool goes only
+// with the pool: while the pool is registered, Release refuses with ErrPoolInUse.
 func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 	var last ledger.Block
 	for {
@@ -37,10 +37,9 @@ func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 	}
 }
 
-// ReleaseFor frees a block if it is still as given: same holder, same Revision.
-// Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause. With
-// CauseCreateFailed a bound block does not cool: nobody has used it. One that cooled when it was bound cools again
-// until its old time.
+// ReleaseFor frees a block if it is still as given: same holder, same Revision. Otherwise it returns ErrChanged, also
+// if the block is gone. The history keeps the cause. With CauseCreateFailed a bound block does not cool: nobody has
+// used it. If it cooled when it was bound, it cools again until its old time.
 func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	err := a.free(ctx, b, cause)
 	if err == nil {
@@ -65,7 +64,9 @@ func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause
 }
 
 // amend changes the holding of a claim. ok is false if the claim has no block.
-func (rt Retained) amend(ctx context.Context, id ledger.ClaimID, edit func(*store.Holding)) (ledger.Block, bool, error) {
+func (rt Retained) amend(
+	ctx context.Context, id ledger.ClaimID, edit func(*store.Holding),
+) (ledger.Block, bool, error) {
 	var last int64
 	for {
 		r, ok, err := rt.a.store.RecordOf(ctx, id)
@@ -121,11 +122,11 @@ type free struct {
 	block    ledger.Block
 	farewell farewell
 	cooled   *store.Record // the block as it cools; nil: it is free at once
-	value    string        // of that, encoded by the caller and not by the worker
+	value    string        // the cooled record, encoded by the caller, and not by the writer
 }
 
-// cool makes the block cool instead. It keeps the key of its claim, but not that of a derived pool, which may be made
-// again elsewhere.
+// cool lets the block cool, instead of being free at once. The block keeps the key of its claim, unless its holder is a
+// derived pool, which may be made again elsewhere.
 func (f *free) cool(until time.Time) {
 	f.farewell = f.farewell.cooling(until)
 	b := f.block
@@ -141,14 +142,14 @@ func (f *free) cool(until time.Time) {
 	f.value = f.cooled.Encode()
 }
 
-// forNobody lets no object get the cooling block back, not even the one that had it.
+// forNobody lets no object get the cooling block back, not even its former holder.
 func (f *free) forNobody() {
 	f.cooled.Held.Claim = nobody()
 	f.cooled.Held.Name = string(f.cooled.Held.Claim)
 	f.value = f.cooled.Encode()
 }
 
-// nobody returns the ID of a cooling block that no object has.
+// nobody returns an ID for a cooling block. No object has that ID.
 func nobody() ledger.ClaimID { return ledger.ClaimID("cooling." + rand.Text()) }
 
 func (f free) plan(v space.View) (engine.Plan, error) {
@@ -161,7 +162,7 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: append(f.changes(v.Keys, ledger.ErrChanged), childless(v, f.block)...)}, nil
 }
 
-// childless checks that the holder of a block is no pool: that gives the addresses out.
+// childless compares that the holder of a block is no registered pool, which gives out the addresses of the block.
 func childless(v space.View, b ledger.Block) []store.Change {
 	if b.Holder.Namespace != "" {
 		return nil
@@ -171,7 +172,8 @@ func childless(v space.View, b ledger.Block) []store.Change {
 	return []store.Change{store.CheckKey(v.Keys.Pool(id)).At(0, held)}
 }
 
-// changes returns the changes that free the block, if it is as it was read.
+// changes returns the changes that free the block, if the block has not changed since it was read. Else the transaction
+// is refuted with otherwise.
 func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
 	b, changes := f.block, store.EndTenure(f.farewell.record)
 	if f.cooled == nil {

@@ -10,15 +10,17 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// wanted is a Request of one of the operations.
+// wanted is a Request, by Bind or by an adoption.
 type wanted struct {
 	ledger.Request
-	adopts bool // it is for a published record: exclusions and a freeze do not count
+	adopts bool // an adoption of a published record: exclusions and a freeze do not count
 }
 
 // checkRequest refuses a request that no pool could serve.
 func checkRequest(r ledger.Request) error {
-	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
+	if err := errors.Join(
+		ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster),
+	); err != nil {
 		return err
 	}
 	if r.Begins != nil && r.Begins.ID() != r.Pool {
@@ -33,10 +35,11 @@ func checkRequest(r ledger.Request) error {
 	return nil
 }
 
-// holding is that of a block which a request gets.
+// holding returns the holding of the block that the request gets.
 func (r wanted) holding(now time.Time) store.Holding {
 	return store.Holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, ledger.Delete), State: ledger.Bound, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
+		Class: r.Class, Policy: cmp.Or(r.Policy, ledger.Delete), State: ledger.Bound, Slice: r.Slice,
+		BoundAt: store.Stamped(now), Adopted: r.adopts,
 	}
 }

@@ -21,8 +21,8 @@ func (rt Retained) Due(now time.Time) (due []ledger.Holder, next time.Time) {
 	return rt.a.table.Leases.Tell(now)
 }
 
-// News receives a value when the next lease may end earlier than Due has returned. It is for
-// one receiver.
+// News returns a channel that receives a value when the next lease may end earlier than Due has returned. It is for one
+// receiver.
 func (rt Retained) News() <-chan struct{} { return rt.a.table.Leases.News }
 
 // SetPolicy records the reclaim policy of a claim's block. It writes nothing if the block

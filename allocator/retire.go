@@ -16,9 +16,8 @@ import (
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 
-// Retire removes an empty pool from the ledger. The same transaction frees a child's block
-// in the parent, where it cools for the longer of the parent's cooldown and what is left of the
-// cooldowns inside the child.
+// Retire removes an empty pool from the ledger. The same transaction frees a child's block in the parent. The block
+// cools there for the longer of two times: the parent's cooldown, and the rest of the cooldowns inside the child.
 //
 // Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
 // with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
@@ -39,8 +38,7 @@ func (d Derived) Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID
 	return r.run(ctx)
 }
 
-// draining refuses an open pool: the one that drained may be gone, and another one registered under
-// its ID.
+// draining refuses an open pool: the pool that drained may be gone, and another pool registered under its ID.
 func draining(p ledger.Pool) error {
 	if p.State != ledger.PoolDraining {
 		return ledger.ErrPoolInUse
@@ -56,9 +54,9 @@ type retirement struct {
 }
 
 var (
-	// errCooling: all blocks of the pool, and of its address spaces, cool.
+	// errCooling says that all blocks of the pool, and of its address spaces, cool.
 	errCooling = errors.New("blocks of the pool are cooling")
-	// errSpaces: the pool has address spaces, which are empty.
+	// errSpaces says that the pool has address spaces, which are empty.
 	errSpaces = errors.New("the pool has address spaces")
 )
 
@@ -87,7 +85,7 @@ func (r *retirement) run(ctx context.Context) error {
 	return known(err)
 }
 
-// known returns the error of a retirement. A pool that is not there needs none.
+// known returns the error, or nil if it says that the pool is not in the ledger.
 func known(err error) error {
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
@@ -121,9 +119,9 @@ func (ps Pools) retireDrained(p *space.Pool) {
 	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
-// endCooldowns frees the cooling blocks of a pool that has no others, and of its address spaces. It closes the pool
-// first, so that no bind gets them before the end of their cooldown. The record of a child keeps the end of the last
-// cooldown: until then the child's own block cools in the parent.
+// endCooldowns frees the cooling blocks of a pool that has no other blocks, and of its address spaces. It lets the pool
+// drain first, so that no bind gets these blocks before the end of their cooldown. The record of a child keeps the end
+// of the last cooldown: until that time the child's own block cools in the parent.
 func (r *retirement) endCooldowns(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
@@ -140,7 +138,8 @@ func (r *retirement) endCooldowns(ctx context.Context) error {
 	return nil
 }
 
-// leaveAll ends the address spaces of a pool, which are empty. The claims that wait there are woken: they keep no pool.
+// leaveAll ends the address spaces of a pool, which are empty. The claims that wait there are woken: a waiting claim
+// keeps no pool.
 func (r *retirement) leaveAll(ctx context.Context) error {
 	goes := func(*space.Pool) bool { return false }
 	for _, s := range r.table.Parts(r.id) {
@@ -151,8 +150,8 @@ func (r *retirement) leaveAll(ctx context.Context) error {
 	return nil
 }
 
-// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may
-// remove it first, and a pool be registered under its ID again.
+// drain lets the pool allocate nothing more. From then on the retirement removes this pool alone: another caller may
+// remove it first, and another pool be registered under its ID.
 func (r *retirement) drain(ctx context.Context, e edit) error {
 	e.idle, e.check, e.change = true, r.check, drain
 	done, err := r.engine.Submit(ctx, r.id, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
@@ -184,15 +183,15 @@ func (r *retirement) plan(v space.View) (engine.Plan, error) {
 		return refusing(err)
 	}
 	changes := []store.Change{v.Keys.RemovePool(p.Pool)}
-	if len(v.Pools()) == 1 { // the space ends with it
+	if len(v.Pools()) == 1 { // the space ends with its last pool
 		changes = append(changes, v.Keys.RemoveHead())
 	}
 	return engine.Plan{Changes: changes}, nil
 }
 
-// empty refuses a pool that is not to be removed, or not yet. The lock of its space is held.
+// empty refuses a pool that is not to be removed, or not yet. The caller holds the lock of its space.
 func (r *retirement) empty(v space.View, p *space.Pool) error {
-	if err := p.In.Damage.Err(); err != nil { // what cannot be read may be a block
+	if err := p.In.Damage.Err(); err != nil { // a key that cannot be read may be a block
 		return err
 	}
 	if r.check != nil {
@@ -214,13 +213,13 @@ func (r *retirement) empty(v space.View, p *space.Pool) error {
 	return nil
 }
 
-// partsOf tells how the address spaces of a pool are used. It fails if one cannot be read.
+// partsOf returns how the address spaces of a pool are used. It fails if one cannot be read.
 func partsOf(v space.View, p *space.Pool) (space.Part, error) {
 	parts := v.Table().PartsOf(p.ID)
 	return parts, cmp.Or(parts.Err(), v.Table().DamagedOf(p.ID, v.Keys.Keys))
 }
 
-// refusing returns the plan of an operation that does not go on. That a pool is in use is confirmed.
+// refusing returns the plan of a retirement that is refused. If the pool is in use, the transaction confirms that.
 func refusing(err error) (engine.Plan, error) {
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		return engine.Refuse(err)

@@ -6,8 +6,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Retired reports whether a pool that is not in the ledger was retired since this Allocator was
-// opened, by this one or another. Otherwise the ledger may have lost the pool.
+// Retired reports whether a pool that is not in the ledger was retired by this Allocator. Otherwise the ledger may have
+// lost the pool.
 func (ps Pools) Retired(ctx context.Context, id ledger.PoolID) (bool, error) {
 	if err := ledger.CheckID("pool", id); err != nil {
 		return false, err

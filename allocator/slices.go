@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// ErrSlicesGiven: as many slices of the pool are given as may be.
+// ErrSlicesGiven says that as many slices of the pool are given as may be.
 var ErrSlicesGiven = errors.New("all slices of the pool are given")
 
 // Slices is the Allocator's view of the records of slices. It is safe for concurrent use.
@@ -26,8 +26,8 @@ func (ss Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, er
 	return ss.a.slices.List(ctx, id)
 }
 
-// Put writes a record. ErrSlicesGiven: with a limit above zero, so many slices are given
-// already. A slice that is given already is never refused.
+// Put writes a record. ErrSlicesGiven: limit is above zero, and as many slices are given already. A slice that is given
+// already is never refused.
 func (ss Slices) Put(ctx context.Context, s ledger.Slice, limit int) error {
 	if err := errors.Join(ledger.CheckID("pool", s.Pool), ledger.CheckID("cluster", s.Cluster)); err != nil {
 		return err
@@ -42,7 +42,9 @@ func (ss Slices) Put(ctx context.Context, s ledger.Slice, limit int) error {
 
 // Drop deletes the record of a workspace. If there is none, it does nothing.
 func (ss Slices) Drop(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) error {
-	return ss.a.slices.Change(ctx, id, c, func(ledger.Slice, int) (ledger.Slice, error) { return ledger.Slice{}, ss.a.Err() })
+	return ss.a.slices.Change(ctx, id, c, func(ledger.Slice, int) (ledger.Slice, error) {
+		return ledger.Slice{}, ss.a.Err()
+	})
 }
 
 // DropAll deletes all records of a pool.

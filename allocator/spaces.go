@@ -10,13 +10,13 @@ import (
 )
 
 // An address space of a pool has the addresses of the pool once more. It begins in the transaction that puts its first
-// block, and goes after its last one. The ledger has its blocks and for whom it is. All else is the pool's, as
-// exclusions and draining, a freeze and a closing. The writer brings the address spaces in line in memory as it changes
-// the pool.
+// block, and goes after its last block. The ledger has only its blocks, its workspace and its scope. In all else it
+// follows its pool: exclusions, draining, a freeze and a closing. When the writer changes the pool, it updates the
+// address spaces in memory.
 
-// begin returns the changes that begin an address space with its first block, or refuses that. None: it is there, or p
-// is another pool. They compare the head of the pool's space, so that no operation on the pool is in the same
-// transaction.
+// begin returns the changes that begin an address space with its first block, or refuses it. There are none if the
+// address space exists, or p is no address space. The changes compare the head of the pool's space, so that no
+// operation on the pool is in the same transaction.
 func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	if !ledger.IsAddressSpace(p.ID) || v.Table().Lists(p) {
 		return nil, nil
@@ -34,8 +34,8 @@ func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	}, refusal
 }
 
-// unspaced refuses the address space of a pool that may have none, or that has others of the workspace for other roles:
-// two claims of the same objects would get one address, each in a space of its own.
+// unspaced refuses an address space if its pool may have none, or if the workspace has others of the pool for other
+// roles: else two claims of the same objects would get one address, each in another space.
 func unspaced(of *space.Pool, made ledger.Derived) error {
 	switch {
 	case len(of.In.Damage) > 0:
@@ -44,9 +44,11 @@ func unspaced(of *space.Pool, made ledger.Derived) error {
 		return &ledger.ReleasingError{Pool: of.ID}
 	case of.State != ledger.PoolOpen:
 		return ledger.ErrPoolDraining
-	case of.In.Room.Pools.Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted: // beside one that has lost changes
+	// The second holds alone if another pool of the space has lost changes.
+	case of.In.Room.Pools.Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted:
 		return &ledger.FrozenError{Pool: of.ID}
-	case !of.Frozen && (of.Held()+of.Cools.Own > 0 || of.In.Table.RolesDiffer(made)): // an address that cools is free in a new space
+	// An address that cools in the pool would be free in a new space.
+	case !of.Frozen && (of.Held()+of.Cools.Own > 0 || of.In.Table.RolesDiffer(made)):
 		return ledger.ErrMixed
 	}
 	for _, p := range of.In.Room.Pools {
@@ -67,13 +69,15 @@ func (d Derived) Spaces(of ledger.PoolID) (all []ledger.Pool) {
 	return all
 }
 
-// leave ends an address space in which nobody has a block, unless stays says that it stays. ErrPoolInUse: it does.
+// leave ends an address space. It fails with ErrPoolInUse if there is a block, or if stays reports true.
 func (a *Allocator) leave(ctx context.Context, id ledger.PoolID, stays func(*space.Pool) bool) error {
-	_, err := a.engine.Submit(ctx, id, engine.Op{Alone: true, Plan: func(v space.View) (engine.Plan, error) { return leaving(v, id, stays) }})
+	plan := func(v space.View) (engine.Plan, error) { return leaving(v, id, stays) }
+	_, err := a.engine.Submit(ctx, id, engine.Op{Alone: true, Plan: plan})
 	return known(err)
 }
 
-// leaving plans the end of an address space. The head of the pool's space takes over the number of its changes.
+// leaving plans the end of an address space. The head of the pool's space takes over the number of the address space's
+// changes.
 func leaving(v space.View, id ledger.PoolID, stays func(*space.Pool) bool) (engine.Plan, error) {
 	p := v.Pool(id)
 	if p == nil {

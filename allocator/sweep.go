@@ -15,15 +15,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ListOptions say which blocks to list. The zero value: all.
+// ListOptions say which blocks to list. The zero value lists all.
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
 	Pool ledger.PoolID
 	// Limit ends the list after so many blocks were read, which includes blocks of other
 	// pools of the space among the addresses of Pool. 0: there is no limit.
 	Limit int
-	// After begins the list behind a place, such as that of the last block of an earlier list. The zero
-	// Position: at the first block.
+	// After begins the list behind a place, such as that of the last block of an earlier list. The zero Position begins it
+	// at the first block.
 	After ledger.Position
 }
 
@@ -73,8 +73,9 @@ func (o ListOptions) keys(ctx context.Context, a *Allocator) (from, end string, 
 	return from, end, nil
 }
 
-// ChangedBlocks are the blocks that have changed since the last call, by their places. One without a holder is free.
-// The first call returns none, and begins to note them. Some may be missing: List has all. There may be one caller.
+// ChangedBlocks returns the blocks that have changed since the last call, by their places. A block without a holder is
+// free. The first call returns none, and begins to note them. Some may be missing: List has all. There may be one
+// caller.
 func (a *Allocator) ChangedBlocks() map[ledger.Position]ledger.Block {
 	changed := map[ledger.Position]ledger.Block{}
 	for at, r := range a.table.Journal.Take() {
@@ -83,8 +84,7 @@ func (a *Allocator) ChangedBlocks() map[ledger.Position]ledger.Block {
 	return changed
 }
 
-// yield yields the block of a key, or only one of the pool. It reports
-// whether to go on.
+// yield yields the block of a key, unless it is of another pool than the listed one. It reports whether to go on.
 func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(ledger.Block, error) bool) bool {
 	if b, ok := store.DecodeSole(keys, kv); ok {
 		return o.Pool != "" && b.Pool != o.Pool || yield(b, nil)
@@ -120,7 +120,7 @@ func survey(p *store.Pager, eng *engine.Engine) {
 	}
 }
 
-// larger are the pools that have more blocks in their windows than a page.
+// larger returns the pools that have more blocks in their windows than a page.
 func larger(pools space.Pools, page int) (large []ledger.Pool) {
 	for _, p := range pools {
 		if p.Index.Blocks() > page {

@@ -15,11 +15,11 @@ type uncarve struct {
 	retirement
 	child ledger.Pool // as it was looked at
 	block int64       // revision of the block at the child's place; 0: there is none
-	lacks bool        // the child has no part in that block, which stays
+	lacks bool        // that block is not the child's, and stays
 	free  free        // frees the child's block
 }
 
-// look reads the child's block, and decides what becomes of it.
+// look reads the child's block, and decides whether to free it, and for how long it cools.
 func (r *uncarve) look(ctx context.Context) error {
 	parent, _ := r.Pools().Get(r.child.Parent)
 	record, _, err := r.store.RecordAt(ctx, parent.Space, r.child.CIDR)
@@ -35,8 +35,8 @@ func (r *uncarve) look(ctx context.Context) error {
 	return r.cool(block)
 }
 
-// cool makes the child's block cool in the parent, for the longer of the parent's own cooldown and what
-// is left of the cooldowns inside the child.
+// cool lets the child's block cool in the parent, for the longer of two times: the parent's own cooldown, and the rest
+// of the cooldowns inside the child.
 func (r *uncarve) cool(block ledger.Block) error {
 	until, err := r.terms.cooldown(block, ledger.CausePoolRetired)
 	if err != nil {
@@ -46,13 +46,14 @@ func (r *uncarve) cool(block ledger.Block) error {
 	if until = later(until, inside); until.After(now) {
 		r.free.cool(until)
 	}
-	if inside.After(now) { // carved again there, the child would give the addresses that cool to others
+	if inside.After(now) { // a child that is carved again there would give out the addresses that still cool
 		r.free.forNobody()
 	}
 	return nil
 }
 
-// plan removes the child if it is empty. If it has changed since the look, the caller takes a new one.
+// plan removes the child if it is empty. If the child has changed since look read it, plan fails with ErrOvertaken, and
+// the caller starts again.
 func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	child, ok := v.Table().Find(r.child.ID)
 	if !ok {
@@ -69,16 +70,18 @@ func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 		return refusing(err)
 	}
 	keys := v.Keys.Space(r.child.Space)
-	return engine.Plan{Changes: append(r.parting(v), keys.RemovePool(r.child), keys.RemoveHead().At(head, engine.ErrMistaken))}, nil
+	changes := append(r.parting(v), keys.RemovePool(r.child), keys.RemoveHead().At(head, engine.ErrMistaken))
+	return engine.Plan{Changes: changes}, nil
 }
 
-// same reports whether the child is the one that was looked at, and cools no longer. Another one may have been carved
-// with its ID.
+// same reports whether the child is still the one that look has seen, with the same end of its cooldowns. Another child
+// may have been carved with its ID.
 func (r *uncarve) same(now ledger.Pool) bool {
-	return now.RegisteredAt.Equal(r.child.RegisteredAt) && now.CIDR == r.child.CIDR && now.Parent == r.child.Parent && now.CoolsUntil.Equal(r.child.CoolsUntil)
+	return now.RegisteredAt.Equal(r.child.RegisteredAt) && now.CoolsUntil.Equal(r.child.CoolsUntil) &&
+		now.CIDR == r.child.CIDR && now.Parent == r.child.Parent
 }
 
-// parting returns what the transaction does in the parent.
+// parting returns the changes of the transaction in the parent's space.
 func (r *uncarve) parting(v space.View) []store.Change {
 	if r.lacks {
 		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrOvertaken)

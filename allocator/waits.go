@@ -13,15 +13,14 @@ type Waits struct{ a *Allocator }
 // Waits returns the operations on the waiting lists.
 func (a *Allocator) Waits() Waits { return Waits{a} }
 
-// Add puts a claim on the waiting list of a pool. When there is room for it, maybe
-// at once, Wake is called, and the room is held for HoldTime. A claim may wait at
-// several pools, and for an address space that has no block yet at its pool. At each it waits once: another call
-// replaces the request. The wait ends with a Bind that succeeds, with Release, with Withdraw, or with the pool, or when
-// that drains: then Wake is called, also if that is so by now. At a pool that cannot have a block of that length, a
-// claim does not wait.
+// Add puts a claim on the waiting list of a pool. When there is room for it, maybe at once, Wake is called, and the
+// room is held for HoldTime. A claim may wait at several pools, once at each: another call replaces the request. For an
+// address space that has no block yet, it waits at the pool of that space. The wait ends with a Bind that succeeds,
+// with Release or with Withdraw. It also ends, and Wake is called, when the pool drains or goes, or if it has done so
+// before. A claim does not wait at a pool that can never have a block of that length.
 //
-// A claim that a limit of its request stops is passed over until its workspace holds
-// less. It is woken then, unless older claims may have all that the limit leaves.
+// A claim that a limit of its request stops is passed over until its workspace holds less. It is woken then, unless
+// older claims may have all that the limit leaves.
 func (w Waits) Add(req ledger.Request) {
 	if checkRequest(req) != nil {
 		return
@@ -42,16 +41,16 @@ func (w Waits) Withdraw(id ledger.ClaimID) {
 	}
 }
 
-// KeepOnly removes a claim from the waiting lists of all pools but these. Room of the others that
-// was held for it is offered to the next claim.
+// KeepOnly removes a claim from the waiting lists of all pools but these. Room that was held for it in the other pools
+// is offered to the next claim.
 func (w Waits) KeepOnly(id ledger.ClaimID, at ...ledger.PoolID) {
 	for _, pool := range w.a.table.Waits.KeepOnly(id, at) {
 		w.a.table.Visit(pool, func(p *space.Pool) { p.In.Room.Withdraw(p, id) })
 	}
 }
 
-// leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that
-// is held for it is offered to the next claim.
+// leave removes a claim from the waiting list of a pool, if it waits there for another block than it asks for now. Room
+// that is held for it is offered to the next claim.
 func (w Waits) leave(r ledger.Request) {
 	if !w.a.table.Waits.Has(r.Holder.Claim) {
 		return
@@ -63,8 +62,8 @@ func (w Waits) leave(r ledger.Request) {
 	})
 }
 
-// makeWay takes a claim that was refused for a quota off the waiting list. Room that is held for it
-// is offered to the next claim.
+// makeWay removes a claim that was refused for a quota from the waiting list of the pool. Room that is held for it is
+// offered to the next claim.
 func (w Waits) makeWay(r ledger.Request, refusal error) {
 	if _, over := errors.AsType[*ledger.QuotaError](refusal); over {
 		w.a.table.Visit(r.Pool, func(p *space.Pool) { p.In.Room.Withdraw(p, r.Holder.Claim) })
