@@ -83,7 +83,7 @@ type lane struct {
 	thing  int
 }
 
-// round is a round of the twin.
+// round goes through the waiters of a twin as a wait.Round does.
 type round struct {
 	twin   *twin
 	turns  bool
