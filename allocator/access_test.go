@@ -24,8 +24,8 @@ func wantUnavailable(t *testing.T, err error, words string) {
 	}
 }
 
-// What etcd's client reports as a deadline is said to be what it is.
-func TestOpen_NoConnection(t *testing.T) {
+// If etcd cannot be reached, Open says why. The client of etcd reports only a deadline.
+func TestOpen_SaysWhyItCannotConnect(t *testing.T) {
 	t.Parallel()
 	silent := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()

@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// While address spaces go, nobody reads more changes of their pool than there are: the next process would take the ledger for one that
-// has lost some.
-func TestChanges_NeverTooMany(t *testing.T) {
+// While address spaces go, Changes never returns more changes of their pool than there are. Otherwise the next process
+// would find that its ledger has lost some.
+func TestChanges_CountsNeverTooMany(t *testing.T) {
 	const rounds, several = 16, 50
 	var most atomic.Int64
 	note := func(ps Pools) {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(etcdtest.Sharing{M: m}) }
 
-// ledger is an etcd and an Allocator on it, for one test.
+// fixture is an etcd and an Allocator on it, for one test.
 type fixture struct {
 	*Allocator
 	t    *testing.T
@@ -75,7 +75,7 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 	return a
 }
 
-// again ends the Allocator, and opens the ledger by another one, which takes its place.
+// again ends the Allocator, and opens the ledger by another Allocator.
 func (l *fixture) again(options ...func(*Options)) *Allocator {
 	l.t.Helper()
 	must.Do(l.t, l.Close())
@@ -83,7 +83,7 @@ func (l *fixture) again(options ...func(*Options)) *Allocator {
 	return l.Allocator
 }
 
-// wantA returns an error as one of a type, and ends the test if it is none.
+// wantA returns an error as one of a type, and ends the test if it is not of that type.
 func wantA[T error](t *testing.T, err error) T {
 	t.Helper()
 	as, ok := errors.AsType[T](err)
@@ -93,7 +93,7 @@ func wantA[T error](t *testing.T, err error) T {
 	return as
 }
 
-// failsAs ends the test unless a call, which returns a value, too, has failed with an error of a type.
+// failsAs ends the test unless a call has failed with an error of a type. The call returns a value, too.
 func failsAs[T error, V any](_ V, err error) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Helper()
@@ -114,7 +114,7 @@ func request(pool ledger.PoolID, claim string, length int) ledger.Request {
 	}}
 }
 
-// bind binds, and fails the test if that fails.
+// bind binds a block, and fails the test if the bind fails.
 func (l *fixture) bind(r ledger.Request) ledger.Block {
 	l.t.Helper()
 	b, err := l.Bind(l.t.Context(), r)
@@ -132,9 +132,8 @@ func (l *fixture) gets(r ledger.Request, block string) {
 	}
 }
 
-// sameAsLedger fails the test unless memory holds what the ledger holds, no more and
-// no less, in every pool. Nobody may be asking for anything; what callers have given
-// up on is waited for.
+// sameAsLedger fails the test unless memory is as the ledger, with no block more or less, in every pool. No call may be
+// under way, except those that their callers have given up: it waits for these.
 func (l *fixture) sameAsLedger() []etcdtest.Record {
 	l.t.Helper()
 	l.waitIdle(l.t)
@@ -149,7 +148,7 @@ func (l *fixture) sameAsLedger() []etcdtest.Record {
 	return blocks
 }
 
-// holds fails the test unless memory holds what the ledger holds, and that is so many blocks.
+// holds fails the test unless memory is as the ledger, and the ledger has n blocks.
 func (l *fixture) holds(n int) {
 	l.t.Helper()
 	if blocks := l.sameAsLedger(); len(blocks) != n {
@@ -164,7 +163,7 @@ type tally struct {
 	cooling   string
 }
 
-// newTally counts in the slowest way: it fills an index with what there is.
+// newTally counts in the slowest way: it fills an index with the blocks.
 func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 	x := index.New(p.CIDR)
 	for _, prefix := range p.Excluded {
@@ -185,8 +184,8 @@ func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String(), cooling.String()}
 }
 
-// holdCommits has the next commit wait: inFlight yields when it is about to be
-// sent, and goOn lets it and all that follow through.
+// holdCommits makes the next commit wait: inFlight yields when it is about to be sent, and goOn lets it and all later
+// ones through.
 func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
@@ -202,7 +201,8 @@ func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	return reached, func() { close(pass) }
 }
 
-// grouped makes calls that share a transaction, in their order: they are queued while that of the first one is in flight.
+// grouped makes calls that share a transaction, in their order: they are queued while the transaction of first is in
+// flight.
 func (l *fixture) grouped(first func(), calls ...func()) {
 	l.t.Helper()
 	l.waitIdle(l.t)
@@ -229,7 +229,7 @@ func (l *fixture) waitQueued(n int) {
 	waitUntil(l.t, func() bool { return l.engine.Writer.Queued() >= n })
 }
 
-// waitIdle waits until the writer has nothing left to do, not even to tell anybody.
+// waitIdle waits until the writer has nothing left to do, and all notifications are delivered.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
 	waitUntil(t, a.engine.Writer.Idle)
@@ -280,7 +280,7 @@ func (l *fixture) free(claim ledger.ClaimID) {
 	must.Do(l.t, l.Release(l.t.Context(), claim))
 }
 
-// member returns a pool of a domain.
+// member returns a pool of an address domain.
 func member(id ledger.PoolID, cidr string) ledger.Pool {
 	p := root(id, cidr)
 	p.Space = ledger.DomainSpace("platform", "d")

@@ -96,8 +96,9 @@ func TestBind_Refusals(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// An exact prefix that the pool excludes is told from one that is in use, also when both hold.
-func TestBind_Excluded(t *testing.T) {
+// A bind of an exact prefix that the pool excludes fails with ExcludedError, also if a block is there. Without an
+// exclusion it fails with ErrInUse.
+func TestBind_SaysThatAPrefixIsExcluded(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}))
@@ -154,9 +155,9 @@ func TestBind_ExactAndStrategies(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A caller that gives up in the queue leaves nothing, and one that gives up
-// during the transaction finds its block again.
-func TestBind_Cancelled(t *testing.T) {
+// A caller that gives up in the queue leaves no block. A caller that gives up during the transaction finds its block
+// when it binds again.
+func TestBind_FindsItsBlockAfterItWasCancelled(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()
 

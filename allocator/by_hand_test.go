@@ -9,7 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Somebody has put a block by hand where memory has another one, or none. Nothing is written over it, and the process ends.
+// If somebody has put a block by hand where memory has another block, or none, nothing is written over it, and the
+// process ends.
 func TestChangedByHand_IsNotWrittenOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		cools bool // a block of claim a cools there

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// between runs something once, after the first read of the child's claim.
+// between calls a function once, after the first read of the child's claim.
 type between struct {
 	clientv3.KV
 	once sync.Once
@@ -28,9 +28,9 @@ func (b *between) Get(ctx context.Context, key string, opts ...clientv3.OpOption
 	return resp, err
 }
 
-// A child that is retired and carved elsewhere while somebody looks for it is
-// found where it is then or was before; it is no pool of another kind.
-func TestCarve_MovesMeanwhile(t *testing.T) {
+// While Carve looks for a child, the child is retired and carved elsewhere. Carve finds it at its old or its new place,
+// and does not take it for another kind of block.
+func TestCarve_FindsAChildThatMovesMeanwhile(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
 	kv := &between{KV: l.etcd.Client().KV}
@@ -105,9 +105,9 @@ func TestCarve_Refusals(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// While a child is carved and retired, others bind in it. No
-// block is ever in a child that is gone, and the parent gets its room back.
-func TestRetire_RacesWithBind(t *testing.T) {
+// While a child is carved and retired, claims bind blocks in it. No block is ever in a child that is gone, and the
+// parent gets its room back.
+func TestRetire_LeavesNoBlockInAChildThatIsGone(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	for round := range 20 {
@@ -134,7 +134,7 @@ func TestRetire_RacesWithBind(t *testing.T) {
 	l.holds(0)
 }
 
-// clear checks the ledger, frees what a pool holds, and retires it.
+// clear checks the ledger, frees the blocks of a pool, and retires it.
 func (l *fixture) clear(id ledger.PoolID) {
 	l.t.Helper()
 	for _, b := range l.sameAsLedger() {
@@ -146,8 +146,8 @@ func (l *fixture) clear(id ledger.PoolID) {
 	must.Do(l.t, l.Pools().Retire(context.Background(), id))
 }
 
-// The addresses of a child's block are given out by the child: the block is not freed before the child is retired.
-func TestRelease_TheBlockOfAChild(t *testing.T) {
+// The block of a child pool is not freed before the child is retired, because the child gives its addresses out.
+func TestRelease_RefusesTheBlockOfAChild(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 25))(t)
 	derived := l.provision("p", 25, ofNetwork("net", "a"))

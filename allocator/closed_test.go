@@ -47,7 +47,7 @@ var readings = map[string]func(*fixture) error{
 	},
 }
 
-// A call on a closed Allocator is answered at once, whatever it would ask or wait for.
+// A call on a closed Allocator fails at once with ErrClosed, whatever it would ask or wait for.
 func TestClosed_EveryCallSaysSo(t *testing.T) {
 	l := newReady(t)
 	must.Do(t, l.Close())
@@ -65,7 +65,7 @@ func TestClosed_EveryCallSaysSo(t *testing.T) {
 	}
 }
 
-// counted calls do after its nth transaction.
+// counted calls done after its nth transaction.
 type counted struct {
 	clientv3.KV
 	n    atomic.Int32
@@ -95,8 +95,9 @@ func (t countedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// A bind that is in flight when the Allocator is closed is told whether it may have a block.
-func TestClosed_BindInFlight(t *testing.T) {
+// A bind that is in flight when the Allocator is closed gets its block if the outcome is known. Otherwise its error
+// says that the claim may have a block.
+func TestClosed_TellsABindInFlightItsOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost    error // instead of the answer
 		after   int32 // so many transactions the Allocator is closed

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// When a cooldown ends, those that end a moment later go on.
+// When a cooldown ends, a cooldown that ends half a second later goes on.
 func TestCooldown_EndsNoneEarly(t *testing.T) {
 	i := newIcebox(t)
 	first, second := i.bind(request("p", "a", 28)), i.bind(request("p", "b", 28))
@@ -31,7 +31,7 @@ func TestCooldown_EndsNoneEarly(t *testing.T) {
 	}
 }
 
-// Many end together, in transactions that etcd takes.
+// Many cooldowns that end together are ended in transactions which are small enough for etcd.
 func TestCooldown_EndsInBatches(t *testing.T) {
 	i := newIcebox(t)
 	for n := range 256 {
@@ -46,9 +46,9 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 	i.holds(0)
 }
 
-// The block of a CREATE that has failed becomes what it was before, however often that is tried: free, or cooling until
-// its old time.
-func TestCooldown_OfACreateThatFailed(t *testing.T) {
+// The block of a failed CREATE becomes what it was before, however many CREATEs fail: free, or cooling until its old
+// time.
+func TestCooldown_GoesOnAfterAFailedCreate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cools   bool // before the CREATE
 		passes  time.Duration
@@ -97,8 +97,8 @@ func TestCooldown_OfACreateThatFailed(t *testing.T) {
 	}
 }
 
-// A block that a claim has used cools for its whole time, also if it was given back to the CREATE of that claim.
-func TestCooldown_OfACreateThatSucceeded(t *testing.T) {
+// A block that a claim has used cools for its whole time, also if the claim's CREATE got it back while it cooled.
+func TestCooldown_BeginsAgainAfterASuccessfulCreate(t *testing.T) {
 	for name, free := range map[string]func(i *icebox, b ledger.Block){
 		"released": func(i *icebox, b ledger.Block) { i.release(b.Holder.Claim) },
 		"taken over, and released": func(i *icebox, b ledger.Block) {

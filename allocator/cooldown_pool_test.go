@@ -13,8 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A pool that holds nothing but cooling blocks is empty, and takes them along.
-func TestCooldown_RetiresWithItsPool(t *testing.T) {
+// A pool that has only cooling blocks may be retired, and its blocks are freed with it.
+func TestCooldown_EndsWithItsPool(t *testing.T) {
 	i := newIcebox(t)
 	for n := range 200 {
 		i.bind(request("p", fmt.Sprint(n), 32))
@@ -46,9 +46,9 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	i.holds(0)
 }
 
-// The block of a child cools in the parent for the longest of what the parent asks for and
-// what still cools inside the child.
-func TestCooldown_OfAChild(t *testing.T) {
+// The block of a retired child cools in the parent for the longer of two times: the parent's cooldown, and the rest of
+// the cooldowns inside the child. If addresses cooled inside, the child gets another block when it is carved again.
+func TestCooldown_IsTheLongerOneOfParentAndChild(t *testing.T) {
 	for name, tt := range map[string]struct{ child, parent, want time.Duration }{
 		"the parent's is longer": {time.Minute, time.Hour, time.Hour},
 		"the child's is longer":  {time.Hour, time.Minute, time.Hour},
@@ -70,9 +70,9 @@ func TestCooldown_OfAChild(t *testing.T) {
 				return
 			}
 			i.wantFigures("128", i.clock.now().Add(tt.want))
-			want := "10.0.0.0/25" // its former one
+			want := "10.0.0.0/25" // its former block
 			if tt.child > 0 {
-				want = "10.0.0.128/25" // its former one has addresses that cool for the claim that had them
+				want = "10.0.0.128/25" // its former block has addresses that cool for the claim that had them
 			}
 			child, err := i.carve("p", "child", 25)
 			if err != nil || child.CIDR != prefix(want) {
@@ -83,7 +83,8 @@ func TestCooldown_OfAChild(t *testing.T) {
 	}
 }
 
-// A workspace may share its slice: what cools in it may be of others. Made again, the slice gets another block.
+// A workspace may share its slice, so that addresses of other workspaces may cool in it. When the slice is carved
+// again, it gets another block.
 func TestCooldown_MovesASlice(t *testing.T) {
 	i := newIcebox(t)
 	carve := func() ledger.Pool {
@@ -103,7 +104,7 @@ func TestCooldown_MovesASlice(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// What is published outranks what cools.
+// The adoption of a published record frees the cooling blocks in its place.
 func TestCooldown_MakesWayForARecord(t *testing.T) {
 	for name, adopted := range map[string]ledger.Request{
 		"of the very block":    exactly(request("p", "b", 0), "10.0.0.0/28"),
@@ -134,8 +135,8 @@ func TestCooldown_MakesWayForARecord(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// Pools of one domain: a block cools in all that have its addresses.
-func TestCooldown_InADomain(t *testing.T) {
+// A block cools in every pool of its address domain that has its addresses.
+func TestCooldown_CountsInEveryPoolOfADomain(t *testing.T) {
 	i := newIcebox(t)
 	i.registerIn("x", "10.1.0.0/24")
 	i.registerIn("y", "10.1.0.0/25")
@@ -156,8 +157,9 @@ func TestCooldown_InADomain(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// An answer that got lost is found out, whether the block began to cool or not.
-func TestCooldown_LostAnswers(t *testing.T) {
+// If the answer to a transaction is lost, the writer finds out whether the block began to cool, was given back, or was
+// freed.
+func TestCooldown_IsCertainAfterALostAnswer(t *testing.T) {
 	for name, arm := range losses {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
@@ -182,7 +184,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 	}
 }
 
-// What cools in a derived pool that is retired and made again is given to nobody else meanwhile.
+// If a derived pool is retired and made again, the addresses that cooled in it are given to no other claim meanwhile.
 func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	i := newIcebox(t)
 	wanted := ofNetwork("net", "a")
@@ -199,7 +201,8 @@ func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	}
 }
 
-// A pool with an address space in use is not retired. The addresses that cool in others are given to nobody meanwhile.
+// A pool with an address space in use is not retired. The addresses that cool in its other address spaces are given to
+// no claim.
 func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 	i := newIcebox(t)
 	i.cooldown = time.Hour
@@ -219,8 +222,8 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody,
-// and nothing is bound in these while the range is closed.
+// A range is closed, and opened again because the DELETE of its claim has failed. The addresses that cool in its
+// address spaces are given to no claim, and no block is bound in these while the range is closed.
 func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	for name, open := range map[string]func(Derived, ledger.PoolID) error{
 		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id, closedUntilOf(d.a, id)) },
@@ -242,8 +245,9 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	}
 }
 
-// A claim comes to an address space of a pool that is being retired, as the cooldowns there end. The pool stays for it, or refuses it. The
-// addresses that cooled are given to nobody. So it is with a range that a late look opens again meanwhile.
+// A claim comes to an address space while its pool is being retired, and the cooldowns there end. The pool stays for
+// the claim, or refuses it. No address that cooled is given out. The same is true of a range that a late caller opens
+// again meanwhile.
 func TestRetire_KeepsTheCooldownsBesideAClaimThatComes(t *testing.T) {
 	for _, ranged := range []bool{false, true} {
 		i := newIcebox(t)
@@ -287,7 +291,7 @@ func TestRetire_KeepsTheCooldownsBesideAClaimThatComes(t *testing.T) {
 	}
 }
 
-// A pool whose addresses cool has no address space yet: the addresses would be given out in it at once.
+// A pool whose addresses cool gets no address space: in it these addresses would be free at once.
 func TestSpace_WaitsForTheCooldownsOfItsPool(t *testing.T) {
 	i := newIcebox(t)
 	former := i.bind(request("p", "former", 32))

@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute, and a clock
-// that all who open the ledger share.
+// icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute. All Allocators that open the ledger
+// share a clock.
 type icebox struct {
 	*room
 	cooldown time.Duration
@@ -52,7 +52,7 @@ func (i *icebox) again() {
 	i.Allocator = i.opened()
 }
 
-// pass lets time pass. The timer is set by then: a worker sets it after it has answered.
+// pass lets time pass. It waits for the writer first, which sets the timer after it has answered.
 func (i *icebox) pass(d time.Duration) {
 	i.t.Helper()
 	i.waitIdle(i.t)
@@ -69,7 +69,7 @@ func (i *icebox) waitWarm(a *Allocator) {
 	}
 }
 
-// named is a request by a claim of that UID and name.
+// named returns a request by a claim with this UID and name.
 func named(uid, name string, length int) ledger.Request {
 	r := request("p", uid, length)
 	r.Holder.Name = name
@@ -122,8 +122,8 @@ func TestCooldown(t *testing.T) {
 	i.holds(1)
 }
 
-// A claim of the former holder's name gets the block back at once.
-func TestCooldown_GivesBack(t *testing.T) {
+// A claim with the former holder's name gets the cooling block back at once.
+func TestCooldown_GivesTheBlockBackToItsName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request ledger.Request
 		want    string
@@ -167,7 +167,7 @@ func TestCooldown_GivesBack(t *testing.T) {
 	}
 }
 
-// Two claims of the name ask in one transaction: one gets the block back.
+// If two claims of the name ask in one transaction, one of them gets the block back.
 func TestCooldown_GivesBackOnce(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
@@ -199,7 +199,7 @@ func TestCooldown_WakesAtItsEnd(t *testing.T) {
 	i.bind(request("p", "b", 24))
 }
 
-// A claim of the name that waits is woken when the block begins to cool.
+// A waiting claim with the former holder's name is woken when the block begins to cool.
 func TestCooldown_WakesItsName(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
@@ -212,8 +212,7 @@ func TestCooldown_WakesItsName(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// What cools counts for the workspace that had it.
-// A claim of the name that has waited for the end of a freeze is woken, although nothing is free.
+// A claim with the former holder's name has waited for the end of a freeze. It is woken then, although nothing is free.
 func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
@@ -254,8 +253,8 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// A claim gets its former block back whatever the limit of its workspace, as that counts the block already. So it is woken at once
-// when it begins to wait, though the limit would stop it.
+// A claim gets its former block back whatever the limit of its workspace is, because the limit counts the block
+// already. So the claim is woken as soon as it begins to wait.
 func TestCooldown_WakesForAFormerBlockBeyondALimit(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(limited(16, 0, request("p", "a", 28)))

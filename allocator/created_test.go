@@ -12,13 +12,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// allocationID returns the ID that a CREATE is given; another one for each text.
+// allocationID returns an ID as a CREATE is given one. It differs for each text.
 func allocationID(of string) ledger.ClaimID {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(of)))
 	return ledger.ClaimID(sum[:8] + "-" + sum[8:12] + "-8" + sum[12:15] + "-8" + sum[15:18] + "-" + sum[18:30])
 }
 
-// created asks for a block of pool p for a claim that is being created.
+// created returns a request of pool p by a claim that is being created.
 func created(claim string, length int) ledger.Request {
 	r := request("p", claim, length)
 	r.Holder.Claim = allocationID(claim)
@@ -31,8 +31,8 @@ func (l *fixture) failed(b ledger.Block) {
 	must.Do(l.t, l.ReleaseFor(l.t.Context(), b, ledger.CauseCreateFailed))
 }
 
-// The block of a CREATE is bound at once. A repeated bind returns it, also by another Allocator, and the claim that is
-// stored has it by the same ID.
+// The block of a CREATE is bound at once. A repeated bind returns it, also by another Allocator, and the stored claim
+// finds it under the same ID.
 func TestBind_KeepsTheBlockOfACreate(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	if id := allocationID("web"); !ledger.IsAllocationID(id) {
@@ -54,7 +54,8 @@ func TestBind_KeepsTheBlockOfACreate(t *testing.T) {
 	}
 }
 
-// Two CREATEs of one name have two IDs, and two blocks. That of the one that fails is free, and the other's stays.
+// Two CREATEs of one name have two IDs, and two blocks. The block of the failed CREATE is freed, and the other block
+// stays.
 func TestBind_GivesTwoCreatesTwoBlocks(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	first := l.bind(created("web", 28))
@@ -69,8 +70,8 @@ func TestBind_GivesTwoCreatesTwoBlocks(t *testing.T) {
 	l.gets(request("p", "other", 28), b.Prefix.String())
 }
 
-// Nothing else is freed for a CREATE that has failed than the block that it was given.
-func TestReleaseFor_ACreateThatFailed(t *testing.T) {
+// For a failed CREATE only its own block is freed, and only if it has not changed.
+func TestReleaseFor_FreesOnlyTheBlockOfTheFailedCreate(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	old := l.bind(created("web", 28))
 	kept := l.bind(created("db", 28))
@@ -83,9 +84,9 @@ func TestReleaseFor_ACreateThatFailed(t *testing.T) {
 	l.wantBlocks(fmt.Sprint("10.0.0.16/28 ", kept.Holder.Claim, " bound"))
 }
 
-// Of CREATEs of a few names some fail, the claims of others are deleted, and the blocks of others pass to a UID. Each
+// Of many CREATEs of a few names some fail, the claims of some are deleted, and the blocks of some pass to a UID. Each
 // block ends with one claim or with none.
-func TestBind_CreatesRace(t *testing.T) {
+func TestBind_EndsWithOneClaimOrNoneWhenCreatesRace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/20")
 	var work sync.WaitGroup
 	for i := range 60 {
@@ -112,7 +113,7 @@ func TestBind_CreatesRace(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A preview tells the block that a bind would get, and takes nothing.
+// Preview returns the block that the next bind gets, and takes nothing.
 func TestPreview_TellsTheNextBind(t *testing.T) {
 	l := withPool(t, "10.0.0.0/28")
 	for range 2 {
@@ -129,8 +130,8 @@ func TestPreview_TellsTheNextBind(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The block of a CREATE counts against the limits of its workspace, and goes on counting when it has passed to another
-// ID. It counts no more once the CREATE has failed.
+// The block of a CREATE counts for the limits of its workspace, also when it has passed to another ID. When the CREATE
+// has failed, it counts no longer.
 func TestQuota_CountsTheBlockOfACreate(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	limited := func(claim string) ledger.Request {

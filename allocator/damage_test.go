@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// unreadable are values that a newer program may write, or nobody does.
+// unreadable has a value that a newer program may write, and a value that no program writes.
 var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damaged": `{"v":1,"pool":`}
 
 // put puts a key below the ledger's prefix.
@@ -39,7 +39,7 @@ func (l *fixture) stored(key string) string {
 	return ""
 }
 
-// spoil puts a value that cannot be read. It returns what puts back the former one.
+// spoil puts a value that cannot be read. mend puts the former value back.
 func (l *fixture) spoil(key, value string) (mend func()) {
 	l.t.Helper()
 	before := l.stored(key)
@@ -70,9 +70,9 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	}
 }
 
-// A value that cannot be read when the ledger is opened stops its own space and names the key. All others go on. When the key can be
-// read again, or is gone, so does its space, for the Allocator that opens the ledger then.
-func TestUnreadable(t *testing.T) {
+// A value that cannot be read when the ledger is opened stops its own space, and errors name its key. All other spaces
+// go on. When the key can be read again, or is gone, the Allocator that opens the ledger then serves that space.
+func TestUnreadable_StopsItsSpaceAlone(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {
 			t.Run(kind+" "+key, func(t *testing.T) {
@@ -105,9 +105,9 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A pool that was registered by a newer program cannot be read: it may overlap, so no root
-// pool is registered. When it can be read, what was bound in it meanwhile is known.
-func TestUnreadable_ANewPool(t *testing.T) {
+// A pool that a newer program has registered cannot be read, and may overlap any other: so no root pool is registered.
+// When its record can be read, the blocks that were bound in it meanwhile are known.
+func TestUnreadable_LetsNoRootPoolBeRegistered(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
 	newer := ledger.Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: ledger.PoolOpen}
@@ -128,8 +128,8 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Without its ID, nothing is known of a ledger.
-func TestUnreadable_TheLedgersID(t *testing.T) {
+// A ledger whose ID cannot be read is not opened.
+func TestOpen_NeedsTheLedgersID(t *testing.T) {
 	l := newLedger(t)
 	for kind, value := range unreadable {
 		l.put("ledger", value)
@@ -138,7 +138,7 @@ func TestUnreadable_TheLedgersID(t *testing.T) {
 	}
 }
 
-// A list, and a walk, name what cannot be read, and tell all the rest.
+// A list, and a walk, name the keys that cannot be read, and yield all other blocks.
 func TestUnreadable_ListGoesOn(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, at := range []string{"010.000.000.064-26", "nonsense"} {
@@ -196,8 +196,8 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 	}
 }
 
-// A child pool goes by a transaction of its parent. It is stopped all the same, and keeps its block, while a key of its own space cannot
-// be read: that may be a block.
+// A child pool is retired by a transaction of its parent. While a key of the child's own space cannot be read, the
+// child and its block stay: the key may be a block.
 func TestUnreadable_KeepsAChild(t *testing.T) {
 	for _, key := range []string{"spaces/child/blocks/nonsense", "spaces/child/head", "pools/child"} {
 		t.Run(key, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Pools that are carved in address spaces of one pool have the same addresses, and so have the pools and blocks below them. Within one
-// address space they differ. A pool above another one stays for as long as that does.
+// Pools that are carved in different address spaces of one pool have the same addresses, and so have the pools and
+// blocks below them. Pools in one address space differ. A pool stays as long as a pool below it.
 func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	var made []ledger.Pool
@@ -51,7 +51,8 @@ func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The pools that all workspaces share are carved in address spaces of all workspaces.
+// Pools that all workspaces share have the same addresses, too, if they are carved in different address spaces for all
+// workspaces.
 func TestProvision_RepeatsAPrefixInAddressSpacesOfAllWorkspaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for _, name := range []string{"red", "blue"} {
@@ -68,7 +69,8 @@ func TestProvision_RepeatsAPrefixInAddressSpacesOfAllWorkspaces(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The addresses of a pool that went cool in its address space alone: its network gets others meanwhile, and any other network has them.
+// The addresses of a retired pool cool only in its address space: its network gets other addresses meanwhile, and any
+// other network may get these.
 func TestProvision_CoolsInItsAddressSpace(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 	l.pool("p", "10.0.0.0/16")

@@ -27,7 +27,7 @@ func atOnce(calls ...func()) {
 	wg.Wait()
 }
 
-// Many callers ask for the same pool: one carves it, and all get that one.
+// Of many callers that ask for the same pool, one carves it, and all get it.
 func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for round := range 10 {
@@ -52,7 +52,7 @@ func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 	}
 }
 
-// Of many claims that want to hold a pool, one does, and the others are told which.
+// Of many claims that want to hold a pool, one gets it, and the others are told which one.
 func TestHold_IsGivenToOneOfMany(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for round := range 10 {
@@ -83,8 +83,8 @@ func TestHold_IsGivenToOneOfMany(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool is retired while a claim asks for it and binds in it: the claim's block is in a pool that is there.
-func TestProvision_WhileThePoolIsRetired(t *testing.T) {
+// A pool is retired while a claim asks for it and binds in it. The claim's block is in a pool that exists.
+func TestProvision_LeavesNoBlockInARetiredPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	wanted := ofNetwork("net", "a")
 	retired := 0
@@ -125,8 +125,8 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 	l.holds(0)
 }
 
-// A range is released at the moment of a bind in it, or in its address space: either the bind has come
-// first, and the release is refused, or the release has, and the bind is refused.
+// A range is closed at the moment of a bind in it, or in its address space. If the bind comes first, the closing is
+// refused; else the bind is.
 func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 	for name, within := range map[string]func(*fixture, ledger.PoolID) ledger.PoolID{
 		"the range":        func(_ *fixture, id ledger.PoolID) ledger.PoolID { return id },
@@ -162,8 +162,9 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 	}
 }
 
-// An address space begins at the moment at which its pool is retired, drained, or excludes addresses.
-func TestSpace_WhileItsPoolChanges(t *testing.T) {
+// An address space begins at the moment at which its pool is retired, drained, or excludes addresses. Afterwards it is
+// as its pool, or there is none.
+func TestSpace_IsAsItsPoolThatChangesMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
 	for name, change := range map[string]func(*fixture) error{
@@ -198,7 +199,8 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 	l.holds(0)
 }
 
-// Two scopes get the same addresses of a pool, as from two plain lists, and blocks of one scope do not overlap.
+// Each of two scopes gets addresses of a pool as from a plain list of its own, and the blocks of one scope do not
+// overlap.
 func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
@@ -225,8 +227,9 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A claim takes hold of an idle pool at the moment at which it is retired: it holds a pool that is there, or is told that there is none.
-func TestHold_OrThePoolIsRetired(t *testing.T) {
+// A claim wants to hold an idle pool at the moment at which the pool is retired. It holds a pool that exists, or is
+// told that there is none.
+func TestHold_IsOfAPoolThatExists(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for round := range 50 {
 		p := l.provision("p", 24, ofNetwork("net", "a"))
@@ -244,7 +247,8 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A late look opens a range that drains. No other claim takes hold of it: nothing is bound inside, and it goes by itself.
+// A late caller has opened a range that drains. No other claim may hold it: no block is bound in it, and it goes by
+// itself.
 func TestHold_RefusesARangeThatDrains(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	p := l.provision("p", 28, ofNetwork("net", "a"))

@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// While an address space of a range cannot be read, it may have blocks: the range is not released, and the error names the key.
+// An address space of a range that cannot be read may have blocks. Until it can be read, the range is not closed, and
+// the error names the key.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {
@@ -31,8 +32,9 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	}
 }
 
-// An address space that cannot be read, of one workspace, keeps no other one from what becomes of their pool.
-func TestSpace_ChangesBesideOneThatCannotBeRead(t *testing.T) {
+// If one address space of a pool cannot be read, the pool can be changed nevertheless, and its other address spaces
+// follow it.
+func TestSpace_FollowsItsPoolBesideAnUnreadableOne(t *testing.T) {
 	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {
 		l := withPool(t, "10.0.0.0/24")
 		damaged, other := l.space("p", "damaged"), l.space("p", "other")
@@ -49,7 +51,8 @@ func TestSpace_ChangesBesideOneThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A claim that holds a range goes on holding it since it came, and may drop that hold alone, and not a later one of its own.
+// A repeated Hold keeps the time of the first. Drop with that time ends this hold, and not a later one of the same
+// claim.
 func TestDrop_LeavesALaterHold(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
@@ -78,9 +81,9 @@ func TestDrop_LeavesALaterHold(t *testing.T) {
 	}
 }
 
-// A workspace is counted the address spaces that it has in pools of others, and the pools for all workspaces that it was the first to
-// need, also after the start.
-func TestCount_PoolsBesideTheOwn(t *testing.T) {
+// The address spaces that a workspace has in pools of other workspaces count for it, and so do the pools for all
+// workspaces that it was the first to need, also after a restart.
+func TestCount_AddsPoolsInOtherWorkspaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	l.pool("flat", "10.1.0.0/16")
 	p, ok := l.Pools().Get("p")
@@ -109,7 +112,7 @@ func TestCount_PoolsBesideTheOwn(t *testing.T) {
 	}
 }
 
-// The derived pools of a name are found in their workspace, by each Allocator and also after the start, until they are retired.
+// The derived pools of a name are found in their workspace until they are retired, also after a restart.
 func TestNamed_ListsThePoolsOfAName(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	l.pool("net-a", "10.1.0.0/16") // its name, too

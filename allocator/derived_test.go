@@ -30,7 +30,7 @@ func held(network string) ledger.Pool {
 	return p
 }
 
-// provision provisions a pool, and fails the test if that fails.
+// provision provisions a pool, and fails the test if Provision fails.
 func (l *fixture) provision(parent ledger.PoolID, length int, p ledger.Pool) ledger.Pool {
 	l.t.Helper()
 	p, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: parent, Begins: begins(parent), Length: length}, p, nil)
@@ -40,7 +40,8 @@ func (l *fixture) provision(parent ledger.PoolID, length int, p ledger.Pool) led
 	return p
 }
 
-// space returns the address space of a pool for a network of the workspace "tenant". It begins with its first block.
+// space returns the address space of a pool for a network of the workspace "tenant". The ledger has it from its first
+// block on.
 func (l *fixture) space(of ledger.PoolID, name string) ledger.Pool {
 	l.t.Helper()
 	return l.spaceFor(of, "tenant", network(name))
@@ -60,7 +61,7 @@ func (l *fixture) spaceFor(of ledger.PoolID, workspace ledger.ClusterName, scope
 // spaces are the address spaces that tests have asked for.
 var spaces sync.Map
 
-// begins returns the address space that a request begins there; nil: the pool is no address space.
+// begins returns the address space that a request of this pool begins; nil: the pool is no address space.
 func begins(id ledger.PoolID) *ledger.Derived {
 	of, _ := spaces.Load(id)
 	begins, _ := of.(*ledger.Derived)
@@ -189,7 +190,8 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A root pool with nothing but idle derived pools is not in use.
+// A pool in which there are only idle derived pools is not in use. A block in one of them, or its hold by a claim,
+// makes the pools above it used.
 func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d := l.Derived()
@@ -223,9 +225,9 @@ func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A derived pool that was retired, and whose block cools, is made again: at its place for the same length, and elsewhere for
-// another one.
-func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
+// A derived pool is made again while its former block cools. With the same length it gets that block, with another
+// length another one.
+func TestProvision_GetsItsFormerBlockBackWhileItCools(t *testing.T) {
 	i := newIcebox(t)
 	wanted := ofNetwork("net", "a")
 	first := i.provision("p", 28, wanted)
@@ -240,8 +242,9 @@ func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// A derived pool that was published, and that the ledger has lost, comes back as it was, and frozen.
-func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
+// A derived pool that was published, and that the ledger has lost, is restored with its CIDR, its exclusions and its
+// holder, and is frozen.
+func TestAdoptedAgain_RestoresADerivedPool(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.pool("p", "10.0.0.0/16")
 	l.Recovery().Trust("p")
@@ -268,7 +271,8 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// While a derived pool is being released, claims that wait for room there are not served. When it is opened again, they are.
+// While a derived pool is closed, the claims that wait for room in it are not served. When it is opened again, they
+// are.
 func TestReopen_ServesWaitingClaims(t *testing.T) {
 	r := newRoom(t)
 	p := r.provision("p", 30, held("a"))
@@ -281,8 +285,8 @@ func TestReopen_ServesWaitingClaims(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// The reservation of a derived pool counts in its capacity: a /64 whose first /96 is reserved has two of them allocated when it has given
-// out one.
+// The reservation of a derived pool counts as allocated: if the first /96 of a /64 is reserved and another one is given
+// out, two are allocated.
 func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 	l := withPool(t, "2001:db8::/48")
 	reserved := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 96)} }
@@ -299,8 +303,8 @@ func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 	}
 }
 
-// The capacity of a pool costs the same however many networks have a pool, or an address space, below it: a claim may ask each candidate for
-// its capacity.
+// The capacity of a pool costs the same however many networks have a pool, or an address space, below it: a claim may
+// ask each candidate for its capacity.
 func TestCapacity_CostsTheSameForManyNetworks(t *testing.T) {
 	l := newLedger(t)
 	for _, id := range []ledger.PoolID{"carved", "spaces"} {

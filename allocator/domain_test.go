@@ -10,16 +10,16 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// domain registers a /16 and a /24 inside it, in one domain.
+// domain registers a /16, and a /24 inside it, in one address domain.
 func (l *fixture) domain() {
 	l.t.Helper()
 	l.registerIn("big", "10.0.0.0/16")
 	l.registerIn("small", "10.0.0.0/24")
 }
 
-// Room that is held for a claim at one pool of a domain lies in an exclusion of another. There it is allocated,
-// as it was before.
-func TestDomain_AHoldInAnExclusion(t *testing.T) {
+// Room that is held for a claim at one pool of a domain lies in an exclusion of another pool. The capacity of that
+// other pool does not change.
+func TestCapacity_IgnoresAHoldInAnExclusion(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
 	for _, excluded := range []string{"10.0.0.0/28", "10.0.0.32/28"} {
@@ -37,9 +37,9 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 	}
 }
 
-// Pools of both families share a domain. The keys of an IPv6 block lie between those of IPv4 addresses, and
-// yet an adoption there does not concern it.
-func TestDomain_OfBothFamilies(t *testing.T) {
+// Pools of both families share a domain. The key of an IPv6 block lies between those of IPv4 addresses, but the block
+// is no obstacle to an adoption there.
+func TestAdopt_IgnoresBlocksOfTheOtherFamily(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "128.0.0.0/1")
 	l.registerIn("six", "2001:db8::/32")
@@ -53,8 +53,8 @@ func TestDomain_OfBothFamilies(t *testing.T) {
 	l.wantBlocks("200.0.0.0/7 a bound", "2001:db8::/48 six bound")
 }
 
-// So many pools share a space, and no more, unless one that was there is adopted again.
-func TestDomain_IsBounded(t *testing.T) {
+// A space has at most MaxSpacePools pools, except lost pools that are registered again as frozen.
+func TestRegister_BoundsThePoolsOfASpace(t *testing.T) {
 	l := newLedger(t)
 	register := func(i int, frozen bool) error {
 		p := member(ledger.PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))

@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// first has something done before the first transaction only.
+// first returns a hook that calls do before the first transaction only.
 func first(do func()) func(ledger.SpaceID) error {
 	var done atomic.Bool
 	return func(ledger.SpaceID) error {
@@ -22,7 +22,7 @@ func first(do func()) func(ledger.SpaceID) error {
 	}
 }
 
-// keys are those below the ledger's prefix that contain a word.
+// keysWith returns the keys below the ledger's prefix that contain a word.
 func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
 	resp := must.Get(l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))(l.t)
@@ -35,9 +35,9 @@ func (l *fixture) keysWith(word string) []string {
 	return found
 }
 
-// A pool that has drained is retired late, when another one is there by its ID: that one stays,
-// and so does what cools in it.
-func TestRetireDrained_ByAnID(t *testing.T) {
+// A pool that has drained is retired late, when another pool has its ID. The later pool stays, and so do the cooldowns
+// in it.
+func TestRetireDrained_LeavesALaterPoolOfTheID(t *testing.T) {
 	for name, parent := range map[string]ledger.PoolID{"a root pool": "", "a child": "p"} {
 		i := newIcebox(t)
 		begin := func() {

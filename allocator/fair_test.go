@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A call whose own comparisons fail fails by itself. What shares a transaction with it needs one more.
+// A call whose own comparisons fail is refused alone. The other calls of its transaction need one transaction more.
 func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	const others = 8
 	l := withPool(t, "10.0.0.0/16")
@@ -57,8 +57,8 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Calls beside one that is refuted are in the next transaction, and none that came meanwhile is: it might be refuted, too,
-// and so on for ever.
+// The calls beside a refuted one are in the next transaction, without calls that came meanwhile: such a call might be
+// refuted, too, and so on for ever.
 func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	const others = 8
 	l := withPool(t, "10.0.0.0/16")
@@ -105,7 +105,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A caller that binds a bound claim again and again costs the others one transaction, and not each second one.
+// A caller that binds a bound claim again and again costs the other calls one transaction, and not every second one.
 func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	bound := l.bind(request("p", "bound", 28))
@@ -129,7 +129,8 @@ func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Calls of one workspace that each have a transaction of their own do not part those of another one, which share theirs.
+// Calls that have a transaction of their own each do not part the calls of another workspace, which share a
+// transaction.
 func TestGroup_IsNotPartedByCallsOfAnotherWorkspace(t *testing.T) {
 	const many = 8
 	l := withPool(t, "10.0.0.0/16")
@@ -148,8 +149,8 @@ func TestGroup_IsNotPartedByCallsOfAnotherWorkspace(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A caller that goes while its bind is planned leaves no room taken that nobody has: the bind is in the transaction, or it has taken nothing.
-func TestBind_TheCallerGoesWhileItIsPlanned(t *testing.T) {
+// If a caller goes while its bind is planned, the bind is in the transaction, or it has taken no room.
+func TestBind_KeepsNoRoomForACallerThatHasGone(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	ctx, cancel := context.WithCancel(t.Context())
 	o := newBind(wanted{Request: request("p", "gone", 25)}, wanted{Request: request("p", "gone", 25)}.holding(time.Now())).op()
@@ -200,9 +201,9 @@ func wantChanged(err error) error {
 	return fmt.Errorf("it ends with %w; want ErrChanged", err)
 }
 
-// A refusal is true although it was decided for a group in which another call has failed
-// that would have taken the room.
-func TestGroup_ARefusalBesideARefutedCall(t *testing.T) {
+// In the plan of a group, the call of a bound claim takes the last room, and the next call finds none. The first call
+// is refuted, and the other call gets the room.
+func TestGroup_RefusesNoCallBecauseOfARefutedOne(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	bound := l.bind(request("p", "bound", 25))
 	l.grouped(

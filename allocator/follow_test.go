@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// events follows the ledger from a revision until claim "end" has a block, which is bound for that.
+// events follows the ledger from a revision until claim "end" has a block. The test binds that claim last.
 func (c *chronicle) events(from int64) (events []ledger.Event) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -40,8 +40,9 @@ func (c *chronicle) said(events []ledger.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// Each allocation and each release is told once, whatever the way, in the order of revisions.
-func TestFollow(t *testing.T) {
+// Follow yields each allocation and each release once, whatever caused it, in the order of revisions. It can go on from
+// any revision.
+func TestFollow_TellsEachChangeOnce(t *testing.T) {
 	c := newChronicle(t)
 	b := c.bind(created("web", 28))
 	c.wait()
@@ -94,8 +95,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Releases that share a transaction are told one by one, and only the last as such.
-func TestFollow_OfAStorm(t *testing.T) {
+// Releases that share a transaction are yielded one by one, each once.
+func TestFollow_TellsTheReleasesOfATransactionOneByOne(t *testing.T) {
 	c := newChronicle(t)
 	const claims = 50
 	c.storm(claims)
@@ -117,8 +118,8 @@ func TestFollow_OfAStorm(t *testing.T) {
 	}
 }
 
-// Without a history a release is told, too; not when or why.
-func TestFollow_WithoutAHistory(t *testing.T) {
+// Without a history, Follow yields a release, too, but not its time and its cause.
+func TestFollow_TellsReleasesWithoutAHistory(t *testing.T) {
 	c := newChronicle(t)
 	c.settings.History = 0
 	c.Allocator = c.reopen()
@@ -130,8 +131,8 @@ func TestFollow_WithoutAHistory(t *testing.T) {
 	}
 }
 
-// A revision that etcd has compacted is said to be gone, with one from which all is there.
-func TestFollow_Compacted(t *testing.T) {
+// If etcd has compacted the revision, Follow fails, and names the first revision from which it has all events.
+func TestFollow_SaysThatARevisionIsCompacted(t *testing.T) {
 	c := newChronicle(t)
 	c.bind(request("p", "a", 28))
 	c.free("a")

@@ -33,8 +33,9 @@ func (l *fixture) resume(a *Allocator, changes int64) {
 	must.Do(l.t, a.Recovery().Resume(l.t.Context(), "p", changes))
 }
 
-// A frozen pool gives nothing new out, and does all else.
-func TestFrozen(t *testing.T) {
+// A frozen pool allocates nothing new, and wakes no claim. Existing blocks are found and released, and blocks are
+// adopted. Only Resume ends a freeze that is in the ledger.
+func TestFrozen_AllocatesNothing(t *testing.T) {
 	woken := make(chan ledger.ClaimID, 1)
 	l := withPool(t, "10.0.0.0/24")
 	held := l.bind(request("p", "held", 26))
@@ -62,8 +63,8 @@ func TestFrozen(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// One frozen pool keeps its whole domain frozen.
-func TestFrozen_Domain(t *testing.T) {
+// One frozen pool keeps its whole address domain frozen.
+func TestFrozen_FreezesTheWholeDomain(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.domain()
 	l.Recovery().Trust("small")
@@ -73,9 +74,9 @@ func TestFrozen_Domain(t *testing.T) {
 	l.bind(request("small", "c", 26))
 }
 
-// The freeze of a domain ends when the one pool that kept it frozen is retired. Claims that wait at
-// another one are woken then.
-func TestFrozen_APoolOfADomainRetires(t *testing.T) {
+// The freeze of a domain ends when its only frozen pool is retired. Claims that wait at another pool of the domain are
+// woken.
+func TestFrozen_EndsWhenTheFrozenPoolIsRetired(t *testing.T) {
 	woken := make(chan ledger.ClaimID, 1)
 	l := newLedger(t, frozenLedger, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	l.domain()
@@ -96,9 +97,9 @@ func TestFrozen_APoolOfADomainRetires(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A ledger is behind by what it has not, whatever was done to it since it was opened.
-// After a thaw its count goes on from where the other was.
-func TestBehind(t *testing.T) {
+// A ledger is behind by the changes that it lacks, whatever was done to it after it was opened. After Resume its count
+// goes on from the given number.
+func TestBehind_IgnoresLaterChanges(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "a", 26))
 	l.bind(request("p", "b", 26))
@@ -121,7 +122,7 @@ func TestBehind(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A child pool is carved where it was, and not where others are.
+// A lost child pool is carved exactly where it was, and is refused where others have blocks.
 func TestReadopt(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.pool("p", "10.0.0.0/16")
@@ -144,9 +145,9 @@ func TestReadopt(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A snapshot was restored, and what it lacks is not adopted yet, as a shard is away. While
-// that lasts blocks are released and adopted, the process is restarted, and others take
-// over. All of them find that changes are lost, and allocate nothing.
+// A snapshot was restored, and the blocks that it lacks are not adopted yet, because a shard is away. Meanwhile blocks
+// are released and adopted, and new processes open the ledger. Each process finds that changes are lost, and allocates
+// nothing.
 func TestFrozen_SurvivesRestarts(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	for _, claim := range []string{"a", "b", "c"} {
@@ -193,10 +194,10 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The blocks of a pool that drains are released while a lost pool of its domain is away.
-// The lost one is registered again as a frozen pool, and is so after a restart, although
-// the head has more changes by then than were published of it.
-func TestFrozen_BesideADrainingPool(t *testing.T) {
+// While a lost pool is away, blocks of a draining pool of its domain are released. The lost pool is registered again as
+// frozen, and is frozen after a restart, too, although the head has counted more changes than were published of the
+// lost pool.
+func TestFrozen_SurvivesARestartWithADrainingPool(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
 	l.bind(request("big", "a", 26))
@@ -218,8 +219,8 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	found.wantFrozen("small", true)
 }
 
-// A pool of a space that has lost changes is not drained: its blocks may be among them. A pool
-// that was not compared yet is.
+// A pool of a space that has lost changes is not drained, because its blocks may be among these. A pool that was only
+// not compared yet is drained.
 func TestFrozen_IsNotDrained(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "10.0.0.0/24")
@@ -243,8 +244,8 @@ func TestFrozen_IsNotDrained(t *testing.T) {
 	l.waitGone("other")
 }
 
-// The ledger keeps the origin that the first caller has seen, until somebody replaces it on purpose.
-func TestOrigin(t *testing.T) {
+// The ledger keeps the origin that the first caller has seen, until an Allocator is opened with another one.
+func TestOrigin_StaysUntilItIsReplaced(t *testing.T) {
 	l := newLedger(t)
 	origin := func(a *Allocator, seen, want string) {
 		t.Helper()

@@ -7,9 +7,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A group of calls on many pools puts the head of each. It stays within the operations of a transaction all the same, so that none is
-// refused as too large, after which all groups were smaller.
-func TestBind_ManyPoolsInOneTransaction(t *testing.T) {
+// A group of calls on many pools puts the head of each, and stays within the operations of a transaction. Otherwise
+// etcd would refuse it as too large, and all later groups would be smaller.
+func TestBind_FitsManyPoolsIntoOneTransaction(t *testing.T) {
 	const many = 1100
 	l := newLedger(t)
 	for n := range many {

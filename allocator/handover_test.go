@@ -11,16 +11,17 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// successor returns another holder of the name.
+// successor returns another holder of the same name.
 func successor(name, id string) Successor {
 	h := request("p", name, 0).Holder
 	h.Claim = ledger.ClaimID(id)
 	return Successor{Holder: h}
 }
 
-// Another holder of the same name gets the block, whether the former claim is gone or is the same under another ID: it
-// is bound then, has no end, and the former holder has nothing. Asked again, it is the same.
-func TestHandOver(t *testing.T) {
+// Another holder of the same name gets the block, whether the former claim is gone or is the same claim under another
+// ID. The block is bound then, and has no end, and the former holder has none. A second HandOver returns the same
+// block.
+func TestHandOver_GivesTheBlockToAHolderOfTheName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to ledger.ClaimID
 		retained bool
@@ -117,8 +118,9 @@ func TestHandOver_Refused(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A successor that was given the block, and has lost it since, does not get that of its former holder's next bind.
-func TestHandOver_AfterTheSuccessorIsGone(t *testing.T) {
+// A successor got the block, and has lost it. A repeated HandOver fails, and leaves the block that another claim has at
+// its place now.
+func TestHandOver_FailsAfterTheSuccessorHasLostTheBlock(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	b := l.bind(created("c", 26))
 	must.Get(l.Retained().HandOver(t.Context(), b, successor("c", "uid")))(t)
@@ -131,7 +133,7 @@ func TestHandOver_AfterTheSuccessorIsGone(t *testing.T) {
 // rivals make calls that want the block of a CREATE, and return how each has ended.
 type rivals []func(ledger.Block) error
 
-// passing returns the calls of a race for a block: it passes to one of two holders, or is freed.
+// passing returns the calls of a race for a block: two give it to different holders, and one frees it.
 func (c *chronicle) passing() rivals {
 	to := func(id string) func(ledger.Block) error {
 		return func(b ledger.Block) error {
@@ -146,7 +148,7 @@ func (c *chronicle) passing() rivals {
 
 // Of two HandOvers and a Release one succeeds, whichever is first, in one transaction or in several. The block has one
 // holder at each revision, and is free only if it was released.
-func TestHandOver_Races(t *testing.T) {
+func TestHandOver_LetsOneRivalWin(t *testing.T) {
 	for name, run := range map[string]func(c *chronicle, calls []func()){
 		"in one transaction": func(c *chronicle, calls []func()) {
 			c.grouped(func() { _, _ = c.Bind(c.t.Context(), request("p", "full", 20)) }, calls...)
@@ -176,8 +178,8 @@ func TestHandOver_Races(t *testing.T) {
 	}
 }
 
-// wantOneOf fails the test unless one of the calls of passing has succeeded, and the ledger is what that has made of the
-// block, without a moment in between.
+// wantOneOf fails the test unless one of the calls of passing has succeeded, and the ledger has the block as that call
+// has left it, without a moment in between.
 func (c *chronicle) wantOneOf(b ledger.Block, ended []error) {
 	c.t.Helper()
 	won := -1
@@ -212,8 +214,8 @@ func (c *chronicle) wantOneOf(b ledger.Block, ended []error) {
 	}
 }
 
-// A HandOver that two ask for at once, to the same holder, succeeds for both.
-func TestHandOver_TwiceAtOnce(t *testing.T) {
+// If two callers ask for the same HandOver at once, both succeed.
+func TestHandOver_SucceedsTwiceAtOnce(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	for i := range 10 {
 		name := fmt.Sprint("c", i)
@@ -236,7 +238,7 @@ func TestHandOver_TwiceAtOnce(t *testing.T) {
 	l.holds(10)
 }
 
-// While blocks pass from one ID to the other and back, nobody else gets their addresses.
+// While blocks pass from one ID to the other and back, no other claim gets their addresses.
 func TestHandOver_IsNeverFreeInBetween(t *testing.T) {
 	l := withPool(t, "10.0.0.0/28")
 	b := l.bind(created("web", 28))

@@ -31,8 +31,8 @@ func TestHistory_Off(t *testing.T) {
 	c.want("")
 }
 
-// The history is pruned by age and by number, the oldest first, many in a transaction.
-func TestHistory_Pruned(t *testing.T) {
+// The history is pruned by age and by number, the oldest tenures first, many in a transaction.
+func TestHistory_IsPrunedByAgeAndNumber(t *testing.T) {
 	c := newChronicle(t)
 	c.settings.MaxTxnOps = 16
 	c.settings.MaxHistory = 41
@@ -78,8 +78,8 @@ func TestHistory_Pruned(t *testing.T) {
 	c.sameAsLedger()
 }
 
-// A record that cannot be read stops nothing, and stays.
-func TestHistory_Unreadable(t *testing.T) {
+// A record that cannot be read stays, and stops neither reads nor the pruning.
+func TestHistory_KeepsRecordsThatCannotBeRead(t *testing.T) {
 	c := newChronicle(t)
 	c.bind(request("p", "a", 28))
 	c.free("a")
@@ -103,9 +103,9 @@ func TestHistory_Unreadable(t *testing.T) {
 	c.bind(request("p", "b", 28))
 }
 
-// A ledger that is restored from an older copy has lost what came after. The blocks that were
-// adopted since say so, and claim no more than is known.
-func TestHistory_OfARestoredLedger(t *testing.T) {
+// A ledger that is restored from an older copy has lost the later tenures. The tenure of an adopted block says that it
+// was adopted, and begins with the adoption.
+func TestHistory_SaysThatABlockWasAdopted(t *testing.T) {
 	c := newChronicle(t)
 	c.bind(request("p", "a", 28))
 	c.wait()
@@ -135,8 +135,8 @@ func (c *chronicle) copyTo(to *clientv3.Client) {
 	}
 }
 
-// Where etcd takes fewer operations in a transaction than the option says, the history is pruned in smaller ones.
-func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
+// If etcd takes fewer operations in a transaction than the option says, the history is pruned in smaller transactions.
+func TestHistory_IsPrunedInTransactionsThatEtcdTakes(t *testing.T) {
 	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 16})}, clock: newClock()}}
 	c.settings = Options{History: 24 * time.Hour, MaxTxnOps: 1000}
 	c.Allocator = c.reopen()
@@ -151,8 +151,8 @@ func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
 	c.want("")
 }
 
-// Many releases share a transaction, and each leaves its record.
-func TestHistory_OfAStorm(t *testing.T) {
+// Many releases share a transaction, and each leaves a record.
+func TestHistory_RecordsEachReleaseOfATransaction(t *testing.T) {
 	c := newChronicle(t)
 	const claims = 200
 	c.storm(claims)
@@ -162,7 +162,7 @@ func TestHistory_OfAStorm(t *testing.T) {
 	c.sameAsLedger()
 }
 
-// storm binds and releases so many claims at once, which share transactions.
+// storm binds and releases the blocks of many claims at once, which share transactions.
 func (c *chronicle) storm(claims int) {
 	c.t.Helper()
 	inFlight, goOn := c.holdCommits()
@@ -180,7 +180,7 @@ func (c *chronicle) storm(claims int) {
 	}
 }
 
-// records is how many tenures the history has.
+// records returns how many tenures the history has.
 func (c *chronicle) records() (n int) {
 	c.t.Helper()
 	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
@@ -194,9 +194,9 @@ func (c *chronicle) records() (n int) {
 	return n
 }
 
-// Releases of neighbours share a key of the history, as long as etcd takes it. One that has no
-// longer what it releases fails alone.
-func TestHistory_OfNeighbours(t *testing.T) {
+// Releases of neighbouring blocks share a key of the history, as long as etcd takes it. A release whose block has
+// changed fails alone.
+func TestHistory_PutsNeighboursIntoOneKey(t *testing.T) {
 	for _, limit := range []int{128, 24} {
 		t.Run(fmt.Sprint("up to ", limit, " operations"), func(t *testing.T) {
 			c := newChronicle(t)

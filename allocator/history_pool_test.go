@@ -16,7 +16,7 @@ func placed(t ledger.Tenure) string {
 	return strings.TrimSpace(fmt.Sprintf("%s in %s %s", t.Holder.Claim, t.PoolName, t.Scope))
 }
 
-// The history names the pool of each block and the network that the pool is for, also after the pool is gone.
+// The history has the name of each block's pool, and the network that the pool is for, also after the pool is gone.
 func TestHistory_KeepsPoolNameAndScope(t *testing.T) {
 	c := newChronicle(t)
 	red, blue := c.provision("p", 28, ofNetwork("net", "red")), c.provision("p", 28, ofNetwork("net", "blue"))

@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock
-// that is set by the minute.
+// chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock that the test sets by
+// the minute.
 type chronicle struct {
 	*room
 	settings Options
@@ -41,7 +41,7 @@ func (c *chronicle) reopen() *Allocator {
 	return a
 }
 
-// minutes is a time as minutes since the clock began.
+// minutes returns a time as minutes since the clock began.
 func (c *chronicle) minutes(at time.Time) string {
 	if at.IsZero() {
 		return "now"
@@ -49,8 +49,8 @@ func (c *chronicle) minutes(at time.Time) string {
 	return fmt.Sprint(int(at.Sub(newClock().now()).Minutes()))
 }
 
-// want fails the test unless those have and had addresses of a prefix, as "prefix claim from..until
-// why", in the order of time.
+// want fails the test unless these are the tenures of a prefix, as "prefix claim from..until why", in the order of
+// time.
 func (c *chronicle) want(of string, want ...string) {
 	c.t.Helper()
 	var all []ledger.Tenure
@@ -84,7 +84,7 @@ func (c *chronicle) want(of string, want ...string) {
 
 func (c *chronicle) wait() { c.clock.advance(time.Minute) }
 
-// cool binds and frees the block of a claim, which cools for an hour. It reads that from the ledger.
+// cool binds and frees a block for a claim, so that it cools for an hour. Then it opens the ledger again.
 func (c *chronicle) cool(claim ledger.ClaimID) {
 	c.t.Helper()
 	c.cooldown = time.Hour
@@ -96,8 +96,8 @@ func (c *chronicle) cool(claim ledger.ClaimID) {
 	c.Allocator = c.reopen()
 }
 
-// Whatever frees a block leaves one record, with the time and the cause.
-func TestHistory_OfEachRelease(t *testing.T) {
+// Each way to free a block leaves one record, with the time and the cause.
+func TestHistory_RecordsEachRelease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(c *chronicle)
 		want []string
@@ -174,9 +174,9 @@ func TestHistory_OfEachRelease(t *testing.T) {
 	}
 }
 
-// Of an address, all that cover it are found, and of a prefix what lies inside, too; in every
-// space, and of the family asked for.
-func TestHistory_Covering(t *testing.T) {
+// For an address, all tenures that cover it are found; for a prefix, also those inside it: in every space, and only of
+// the same family.
+func TestHistory_FindsTheTenuresThatCoverAPrefix(t *testing.T) {
 	c := newChronicle(t)
 	c.pool("six", "100::/16") // its keys lie between those of 10.0.0.0/7
 	must.Get(c.carve("p", "child", 26))(t)
@@ -198,8 +198,8 @@ func TestHistory_Covering(t *testing.T) {
 	c.want("10.1.0.0/24")
 }
 
-// The answer to a release is lost: it leaves one record, or none if it was not done.
-func TestHistory_OfAReleaseWhoseAnswerIsLost(t *testing.T) {
+// If the answer to a release is lost, the release leaves one record, or none if it was not committed.
+func TestHistory_RecordsOneReleaseIfItsAnswerIsLost(t *testing.T) {
 	for point, arm := range losses {
 		for _, cooldown := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(point, ", cooldown ", cooldown), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// counter notes what etcd counts.
+// counter notes how many keys etcd has counted.
 type counter struct {
 	clientv3.KV
 	mu sync.Mutex
@@ -56,7 +56,7 @@ func (l *fixture) putBlocks(pool ledger.PoolID, blocks []netip.Prefix) {
 	}
 }
 
-// dense is so many blocks, one beside the other.
+// dense returns n blocks, one beside the other.
 func dense(first string, n int) []netip.Prefix {
 	p := prefix(first)
 	blocks := []netip.Prefix{}
@@ -74,9 +74,9 @@ func dense(first string, n int) []netip.Prefix {
 	return blocks
 }
 
-// A list, whole or in parts, has every block once, in order, and etcd count not much more than it reads, however the blocks
-// lie. No page counts many, unless it is the first behind a hole.
-func TestList_CountsWhatItReads(t *testing.T) {
+// A list, whole or in parts, has every block once, in order. For it etcd counts not many more keys than it reads,
+// however the blocks lie: no page counts many, unless it is the first behind a hole.
+func TestList_CountsLittleMoreThanItReads(t *testing.T) {
 	const page, blocks = 64, 10_000
 	for name, pools := range map[string]map[string][]netip.Prefix{
 		"hosts":            {"10.0.0.0/8": dense("10.0.0.0/32", blocks)},
@@ -128,8 +128,8 @@ func TestList_CountsWhatItReads(t *testing.T) {
 	}
 }
 
-// want fails the test unless at most so many times the keys that are there were counted, in
-// not many more pages than they fill.
+// want fails the test unless etcd has counted at most this many times the keys that there are, in not many more pages
+// than they fill.
 func (c *counter) want(t *testing.T, what string, keys int, times int64) {
 	t.Helper()
 	c.mu.Lock()
@@ -143,7 +143,7 @@ func (c *counter) want(t *testing.T, what string, keys int, times int64) {
 	}
 }
 
-// smallPools are pools of less than a page each.
+// smallPools returns pools of less than a page each.
 func smallPools(n, page int) map[string][]netip.Prefix {
 	pools := map[string][]netip.Prefix{}
 	for i := range n {
@@ -152,7 +152,7 @@ func smallPools(n, page int) map[string][]netip.Prefix {
 	return pools
 }
 
-// readPart adds so many blocks to a list, and returns where they end and whether there may be more.
+// readPart adds the next n blocks to a list, and returns where they end, and whether there may be more.
 func readPart(t *testing.T, a *Allocator, after ledger.Position, n int, to *[]ledger.Block) (last ledger.Position, more bool) {
 	t.Helper()
 	for b, err := range a.List(t.Context(), ListOptions{After: after}) {

@@ -14,8 +14,9 @@ func (l *fixture) registerIn(id ledger.PoolID, cidr string) {
 	must.Get(l.Pools().Register(l.t.Context(), member(id, cidr)))(l.t)
 }
 
-// A pool that is registered over the blocks of one whose record cannot be read has them as taken.
-func TestPutPool_OverBlocksOfAPoolThatCannotBeRead(t *testing.T) {
+// A pool that is registered over the blocks of a pool whose record cannot be read has the prefixes of these blocks as
+// taken.
+func TestRegister_TakesTheBlocksOfAnUnreadablePool(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "10.0.0.0/24")
 	l.registerIn("q", "10.1.0.0/24")

@@ -56,8 +56,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A bind whose transaction was not sent is tried again, and says so.
-func TestMetrics_AttemptsOfABind(t *testing.T) {
+// A bind whose transaction was not sent is tried again, and counts as two attempts.
+func TestMetrics_CountTheAttemptsOfABind(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(errLost) })
 	l.bind(request("p", "c", 26))

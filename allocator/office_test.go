@@ -30,9 +30,9 @@ func (l *fixture) written() map[string]string {
 	return all
 }
 
-// A transaction that comes after another process has taken the office changes nothing, and its caller is told that this process
-// is not the writer any more. It writes nothing more.
-func TestOffice_NothingOfAFormerOneLands(t *testing.T) {
+// A transaction that reaches etcd after another process has taken the office changes nothing, and its caller gets
+// ErrDeposed. The former writer writes nothing more.
+func TestOffice_RefusesTransactionsOfAFormerWriter(t *testing.T) {
 	for name, op := range calls() {
 		t.Run(name, func(t *testing.T) {
 			l := newReady(t)
@@ -55,9 +55,9 @@ func TestOffice_NothingOfAFormerOneLands(t *testing.T) {
 	}
 }
 
-// A process that has not heard that another one leads learns so, too, when its memory lacks what the call is
-// about: it says of nothing that it is not there, or is gone.
-func TestOffice_AFormerOneMissesWhatWasRegisteredSince(t *testing.T) {
+// A former writer that has not noticed the change of the office fails with ErrDeposed, too, if its memory lacks the
+// pool of a call. It does not say that the pool, or a block, does not exist.
+func TestOffice_DeposesAFormerWriterThatLacksAPool(t *testing.T) {
 	for name, op := range calls() {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t)
@@ -74,8 +74,9 @@ func TestOffice_AFormerOneMissesWhatWasRegisteredSince(t *testing.T) {
 	}
 }
 
-// Nor does it give a derived pool from its memory that has gone since.
-func TestOffice_AFormerOneProvisionsNothing(t *testing.T) {
+// A former writer does not return a derived pool from its memory that the next writer has retired. It fails with
+// ErrDeposed.
+func TestOffice_LetsAFormerWriterProvisionNothing(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	wanted := ofNetwork("net", "gone")
 	made := l.provision("p", 24, wanted)
@@ -84,8 +85,8 @@ func TestOffice_AFormerOneProvisionsNothing(t *testing.T) {
 	must.Be(t, err, ledger.ErrDeposed)
 }
 
-// A former writer does not write the keys beside the spaces either.
-func TestOffice_NothingBesideTheSpacesLands(t *testing.T) {
+// A former writer does not write the keys outside of the spaces either: slices, origin and history.
+func TestOffice_KeepsAFormerWriterFromOtherKeys(t *testing.T) {
 	for name, write := range map[string]func(*fixture) error{
 		"slice": func(l *fixture) error {
 			return l.Slices().Put(l.t.Context(), ledger.Slice{Pool: "p", Cluster: "w", State: ledger.SliceGiven}, 0)
@@ -112,9 +113,9 @@ func TestOffice_NothingBesideTheSpacesLands(t *testing.T) {
 	}
 }
 
-// A process that does not hear that it has taken the office finds its own head when it tries again. It does not if
-// somebody else has taken it since.
-func TestOffice_TheAnswerToTakingItIsLost(t *testing.T) {
+// A process that has taken the office, and has not got the answer, finds its own head when it tries again. It fails
+// with ErrDeposed if another process has taken the office meanwhile, or the head is lost or older.
+func TestOffice_IsFoundTakenAfterALostAnswer(t *testing.T) {
 	for name, meanwhile := range map[string]func(*fixture){
 		"it was taken":               func(*fixture) {},
 		"and by somebody else since": func(l *fixture) { l.open() },
@@ -166,7 +167,7 @@ func (t *lossyTxn) Commit() (*clientv3.TxnResponse, error) {
 	return nil, errLost
 }
 
-// delayedKV is an unreliable etcd that carries out some transactions only once somebody else has the office.
+// delayedKV is an unreliable etcd that commits some transactions only once another process has the office.
 type delayedKV struct {
 	clientv3.KV
 	bad     atomic.Bool
@@ -180,7 +181,7 @@ func (kv *delayedKV) Txn(ctx context.Context) clientv3.Txn {
 	return &delayedTxn{Txn: kv.KV.Txn(context.WithoutCancel(ctx)), kv: kv}
 }
 
-// delayed opens an Allocator on such an etcd, which has the office.
+// delayed opens an Allocator on such an etcd. The Allocator has the office.
 func (l *fixture) delayed() (*Allocator, *delayedKV) {
 	kv := &delayedKV{KV: l.etcd.Client().KV, changed: make(chan struct{})}
 	a := l.through(kv)
@@ -219,7 +220,7 @@ func (t *delayedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return t.Txn.Commit()
 }
 
-// late carries out the transaction when somebody else has the office.
+// late commits the transaction when another process has the office.
 func (t *delayedTxn) late() (*clientv3.TxnResponse, error) {
 	<-t.kv.changed
 	resp, err := t.Txn.Commit()
@@ -229,10 +230,10 @@ func (t *delayedTxn) late() (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// The office changes hands six times under the calls of 16 callers, who ask any of those that had it, while transactions are
-// lost, and some come after the change. Nothing is given twice, nothing of a former writer lands, and the last one has
-// in memory what the ledger has.
-func TestOffice_TakenInAStorm(t *testing.T) {
+// The office changes hands six times under the calls of 16 callers, which ask any Allocator that had it, while
+// transactions are lost, or come after the change. No address is given twice, no transaction of a former writer is
+// committed, and the memory of the last writer is as the ledger.
+func TestOffice_ChangesHandsInAStorm(t *testing.T) {
 	const offices, callers, steps, claims = 6, 16, 25, 48
 	l := newLedger(t)
 	for id, cidr := range map[ledger.PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26", "around": "10.0.0.0/25"} {
@@ -283,7 +284,7 @@ func TestOffice_TakenInAStorm(t *testing.T) {
 	l.asFree(current, l.sameAsLedger())
 }
 
-// certain asks for the block of a claim, and checks it if it is certain what that is.
+// certain asks for the block of a claim, and checks it if the outcome is certain.
 func (c *stormClaim) certain(l *fixture, a *Allocator) {
 	l.t.Helper()
 	b, _, err := a.Lookup(l.t.Context(), c.id)

@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A derived pool that drains with a block inside is opened while it is frozen, as its record says that it is there, and serves claims again
-// when it is whole. Otherwise a pool that drains goes on with that.
+// A derived pool that drains with a block inside is opened only while it is frozen, and serves claims again after
+// Resume. Any other pool is refused.
 func TestOpen_NeedsAFrozenPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	made := l.provision("p", 24, ofNetwork("net", "a"))

@@ -82,8 +82,8 @@ func TestRegister_Refusals(t *testing.T) {
 	}
 }
 
-// Of pools that overlap, registered at once by several allocators, one wins.
-func TestRegister_OverlapRace(t *testing.T) {
+// Of overlapping pools that are registered at once, one is registered, and the others are refused.
+func TestRegister_LetsOneOfOverlappingPoolsWin(t *testing.T) {
 	l := newLedger(t)
 	allocators := []*Allocator{l.Allocator, l.Allocator, l.Allocator}
 	for round := range 10 {
@@ -154,9 +154,8 @@ func TestExclude(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// What changes nothing is no news: whoever gets it looks at the pool, and would do the
-// same once more.
-func TestChanged_NotWithoutChange(t *testing.T) {
+// Changed is not called for an edit that changes nothing: its receiver edits the pool, and would do so again and again.
+func TestChanged_IsNotCalledWithoutAChange(t *testing.T) {
 	var news atomic.Int64
 	l := newLedger(t, func(o *Options) {
 		o.Changed = func(_ Pools, ids ...ledger.PoolID) {
@@ -196,8 +195,8 @@ func (l *fixture) waitGone(id ledger.PoolID) {
 	}
 }
 
-// The ledger says since when it has a pool, and at which revision that changed last.
-func TestRead(t *testing.T) {
+// Read returns since when the ledger has a pool, and the revision of the pool's last change.
+func TestRead_TellsTheTimeAndTheRevision(t *testing.T) {
 	l := newLedger(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
 	l.swap(func(h *engine.Hooks) { h.Now = func() time.Time { return now } })
@@ -219,9 +218,9 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A pool may hold a block of somebody if it has one, or if a key of its space cannot be read. The blocks of pools that the system has
-// made are nobody's.
-func TestPools_MayHold(t *testing.T) {
+// A pool may hold a block if it has one, or if a key of its space cannot be read. The blocks of derived pools do not
+// count.
+func TestMayHold_CountsKeysThatCannotBeRead(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	want := func(what string, want bool) {

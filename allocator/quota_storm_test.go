@@ -51,9 +51,9 @@ func (h *hoarder) step() {
 	}
 }
 
-// Whatever several allocators do at once, in several spaces, at no revision of the
-// ledger has a workspace more than it may have.
-func TestQuota_Storm(t *testing.T) {
+// Whatever many callers do at once, in several spaces, no workspace has more than its limits at any revision of the
+// ledger.
+func TestQuota_IsNeverExceededInAStorm(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
 	for id, cidr := range map[ledger.PoolID]string{"p": "10.0.0.0/24", "q": "10.0.1.0/24", "r": "10.0.2.0/24"} {
 		l.pool(id, cidr)
@@ -81,8 +81,8 @@ func TestQuota_Storm(t *testing.T) {
 	}
 }
 
-// heldEver reads the history of a ledger, and returns the most that each workspace ever
-// had of each pool and class. It shares no code with what wrote it.
+// heldEver reads the history of a ledger, and returns the most that each workspace ever had of each pool and class. It
+// shares no code with the writer.
 func heldEver(t *testing.T, e *etcdtest.Etcd) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func heldEver(t *testing.T, e *etcdtest.Etcd) map[string]int {
 	return most
 }
 
-// accounts are those of a block, each after a comma; empty if it is gone.
+// accounts returns the accounts that a block counts for, each after a comma; empty if the block is gone.
 func accounts(t *testing.T, ev *clientv3.Event) string {
 	t.Helper()
 	if ev.Type == clientv3.EventTypeDelete {
@@ -128,16 +128,16 @@ func accounts(t *testing.T, ev *clientv3.Event) string {
 	return fmt.Sprintf(",%s %s,%s %s", v.Pool, v.Cluster, v.Class, v.Cluster)
 }
 
-// size is the number of addresses of an IPv4 prefix as keys write it.
+// size returns the number of addresses of an IPv4 prefix as keys write it.
 func size(written string) int {
 	var length int
 	_, _ = fmt.Sscanf(written[strings.Index(written, "-")+1:], "%d", &length)
 	return 1 << (32 - length)
 }
 
-// A limit has room for one of two claims, which is held for the first. When that does not take it, whatever the way, the
-// second is woken, unless the first gets other room.
-func TestQuota_AHoldThatEndsUnused(t *testing.T) {
+// A limit has room for one of two claims, which is held for the first. If the first does not take it, for whatever
+// reason, the second is woken, unless the first gets other room.
+func TestQuota_PassesOnAHoldThatEndsUnused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(*room) error
 		want []ledger.ClaimID

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// limited sets what the workspace of a request may hold; 0 is no limit.
+// limited sets the limits of a request, in addresses; 0 is no limit.
 func limited(ofPool, byClass int64, req ledger.Request) ledger.Request {
 	if ofPool > 0 {
 		req.Limits.Pool = big.NewInt(ofPool)
@@ -23,13 +23,13 @@ func limited(ofPool, byClass int64, req ledger.Request) ledger.Request {
 	return req
 }
 
-// of is a request from another workspace.
+// of returns the request as one from another workspace.
 func of(c ledger.ClusterName, req ledger.Request) ledger.Request {
 	req.Holder.Cluster = c
 	return req
 }
 
-// wantOver checks that a request is refused for its quota, and with what figures.
+// wantOver checks that a request is refused for its quota, and with these figures.
 func wantOver(t *testing.T, err error, pool ledger.PoolID, class, figures string) {
 	t.Helper()
 	over, ok := errors.AsType[*ledger.QuotaError](err)
@@ -48,7 +48,7 @@ func (r *room) over(req ledger.Request, pool ledger.PoolID, class, figures strin
 	wantOver(r.t, err, pool, class, figures)
 }
 
-func TestQuota_OfAPool(t *testing.T) {
+func TestQuota_LimitsAPool(t *testing.T) {
 	r := newRoom(t)
 	r.pool("q", "10.1.0.0/24")
 	r.bind(request("p", "before the limit", 27))
@@ -72,8 +72,8 @@ func TestQuota_OfAPool(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// The calls of one group count for each other: of two that a limit leaves room for one gets a block.
-func TestQuota_WithinAGroup(t *testing.T) {
+// The calls of one group count for each other: if a limit has room for one of two, one of them gets a block.
+func TestQuota_RefusesOneOfTwoCallsOfAGroup(t *testing.T) {
 	for name, limit := range map[string]func(ledger.Request) ledger.Request{
 		"of a pool":  func(r ledger.Request) ledger.Request { return limited(1, 0, r) },
 		"of a class": func(r ledger.Request) ledger.Request { return limited(0, 1, r) },
@@ -99,9 +99,9 @@ func TestQuota_WithinAGroup(t *testing.T) {
 	}
 }
 
-// A class's limit counts all pools, those of another family too, and what was bound
-// before there was a limit.
-func TestQuota_OfAClass(t *testing.T) {
+// The limit of a class counts the blocks in all pools, also of the other family, and blocks that were bound before
+// there was a limit.
+func TestQuota_CountsAClassInAllPools(t *testing.T) {
 	r := newRoom(t)
 	r.pool("q", "10.1.0.0/24")
 	r.pool("six", "2001:db8::/32")
@@ -129,8 +129,8 @@ func TestQuota_OfAClass(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// Child pools count for who carves them, slices for nobody.
-func TestQuota_Children(t *testing.T) {
+// A child pool counts for the workspace that has carved it. A slice counts for no workspace.
+func TestQuota_CountsChildPoolsButNoSlices(t *testing.T) {
 	r := newRoom(t)
 	carve := func(id string, slice bool) error {
 		req := limited(64, 0, request("p", id, 26))
@@ -156,8 +156,8 @@ func TestQuota_Children(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// What is adopted is never refused for a limit, and counts.
-func TestQuota_Adoption(t *testing.T) {
+// No limit refuses an adoption. The adopted block counts.
+func TestQuota_CountsAnAdoptionAndNeverRefusesIt(t *testing.T) {
 	r := newRoom(t)
 	for _, c := range []struct{ Claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}} {
 		must.Get(r.Recovery().Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), ledger.Bound))(t)
@@ -169,8 +169,8 @@ func TestQuota_Adoption(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// Those who share a transaction count one another.
-func TestQuota_InOneTransaction(t *testing.T) {
+// Ten calls share a transaction, and count for each other: the limit lets three of them pass.
+func TestQuota_CountsTheCallsOfOneTransaction(t *testing.T) {
 	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
 		l := withPool(t, "10.0.0.0/16")
 		first := limited(limits[0], limits[1], request("p", "first", 28))
@@ -223,7 +223,7 @@ func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
 	}
 }
 
-// or is a name where there is a limit.
+// or returns the name if there is a limit.
 func or[T ~string](name T, limit int64) T {
 	if limit == 0 {
 		return ""
@@ -231,8 +231,9 @@ func or[T ~string](name T, limit int64) T {
 	return name
 }
 
-// Of whoever waits no longer nothing is left, though nothing was ever released.
-func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
+// When the claims of a workspace wait no longer, memory has nothing of their waits, although no block was ever
+// released.
+func TestQuota_ForgetsClaimsThatWaitNoMore(t *testing.T) {
 	for _, limits := range [][2]int64{{16, 0}, {0, 16}} {
 		r := newRoom(t)
 		r.pool("q", "10.1.0.0/24")
@@ -249,8 +250,8 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 	}
 }
 
-// What is released in another pool wakes, too.
-func TestQuota_ReleaseInAnotherPool(t *testing.T) {
+// A claim that the limit of a class stops is woken when its workspace releases a block in another pool.
+func TestQuota_WakesForAReleaseInAnotherPool(t *testing.T) {
 	r := newRoom(t)
 	r.pool("q", "10.1.0.0/24")
 	r.bind(limited(0, 64, request("q", "held", 26)))

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// keptKV keeps back the first transaction that puts a key, and says that it did not end in time.
+// keptKV keeps back the first transaction that puts a key, and reports that it did not end in time.
 type keptKV struct {
 	clientv3.KV
 	key  string
@@ -44,7 +44,8 @@ func (t *keptTxn) Commit() (*clientv3.TxnResponse, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// A transaction that was given up comes when the pool that it registers was registered by the next one, and retired. It does not bring the pool back.
+// A transaction that registers a pool was given up. It reaches etcd after the pool was registered by the next attempt,
+// and retired. It does not bring the pool back.
 func TestRegister_GivenUpBringsNoPoolBack(t *testing.T) {
 	l := newLedger(t)
 	kv := &keptKV{KV: l.etcd.Client().KV, key: "/pools/p"}

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// closedUntilOf returns the time that Begin has set; zero: the pool is open, or is gone.
+// closedUntilOf returns the time until which a pool is closed; zero: the pool is open, or is gone.
 func closedUntilOf(a *Allocator, id ledger.PoolID) time.Time {
 	if p, ok := a.Pools().Get(id); ok {
 		return p.Closing.Until
@@ -19,8 +19,8 @@ func closedUntilOf(a *Allocator, id ledger.PoolID) time.Time {
 	return time.Time{}
 }
 
-// Reopen names the closing that it ends. It does not end a later one.
-func TestReopen_LeavesALaterRelease(t *testing.T) {
+// Reopen ends the closing that it names by its time, and not a later one.
+func TestReopen_LeavesALaterClosing(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)
 	p := l.provision("p", 24, held("a"))
@@ -39,8 +39,8 @@ func TestReopen_LeavesALaterRelease(t *testing.T) {
 	l.bind(request(p.ID, "endpoint", 32))
 }
 
-// A pool is closed, and opened again, without a word in the ledger: the process that has the office alone knows of it. The next one finds the
-// pool open, and held as before.
+// Begin and Reopen write nothing to the ledger: only the memory of the process that has the office knows that a pool is
+// closed. The next process finds the pool open, and held as before.
 func TestBegin_WritesNothing(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)
@@ -61,8 +61,9 @@ func TestBegin_WritesNothing(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// That a pool is closed is told of it only while that is so, and by the process that has the office: another one may have bound there.
-func TestConfirm_AClosedPool(t *testing.T) {
+// Confirm succeeds only while the pool is closed until the given time, and only for the process that has the office:
+// another process may have bound a block in the pool.
+func TestConfirm_NeedsAClosedPoolAndTheOffice(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)
 	p := l.provision("p", 24, held("a"))
@@ -75,8 +76,8 @@ func TestConfirm_AClosedPool(t *testing.T) {
 	must.Be(t, d.Confirm(t.Context(), p.ID, until), ledger.ErrDeposed)
 }
 
-// A process ends while it retires a closed pool in which addresses cool. The next one gives that to nobody: it goes when the claim that
-// holds it does.
+// A process ends while it retires a closed pool in which addresses cool. The next process gives the pool to no claim.
+// It retires the pool when the claim that holds it is gone.
 func TestRetire_LeavesARangeToTheNextProcess(t *testing.T) {
 	i := newIcebox(t)
 	p := i.provision("p", 28, held("a"))

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A lease is in the ledger with the block, and a block that is retained keeps the lease it has.
+// The ledger has the lease with the block. To retain the block again does not change the lease.
 func TestRetain_KeepsItsLease(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
@@ -36,8 +36,8 @@ func TestRetain_KeepsItsLease(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A published record that was retained for a time is adopted with its end.
-func TestAdopt_ALease(t *testing.T) {
+// A published record that is retained until a time is adopted with that time.
+func TestAdopt_KeepsALease(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	r := request("p", "c", 0)
 	r.Exact, r.Until = prefix("10.0.0.16/28"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -60,9 +60,9 @@ func (l *fixture) retain(claim string, until time.Time) ledger.Block {
 	return b
 }
 
-// Every allocator knows which lease ends next: of leases of its own, of others, and from before it was opened.
-// A holder is named until its block is gone, once a minute.
-func TestDueLeases(t *testing.T) {
+// Due names the holders whose leases are over, and when the next lease ends, also after a restart. It names a holder
+// once a minute until the block is gone.
+func TestDue_NamesEachLeaseThatIsOver(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, name := range []string{"first", "second", "reused", "freed", "kept"} {
@@ -144,9 +144,8 @@ func TestSetPolicy(t *testing.T) {
 	must.Do(t, l.Retained().SetPolicy(t.Context(), "nobody", ledger.Retain))
 }
 
-// Of two changes of one block in one transaction, that of a former holder is refused, and
-// nobody else's.
-func TestRelease_GoesOnBesideAnOlderChange(t *testing.T) {
+// Two changes of one block share a transaction. The change for a former holder is refused, and the release goes on.
+func TestRelease_SucceedsBesideAChangeForAFormerHolder(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	old := l.bind(request("p", "former", 24))
 	stale, _, err := l.store.RecordOf(t.Context(), "former")

@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A pool that was retired is told from one that was lost, as soon as the ledger does not know it.
-func TestRetired(t *testing.T) {
+// Retired is true for a pool that the Allocator has retired, as soon as the ledger lacks it, and false for any other.
+func TestRetired_TellsARetiredPoolFromALostOne(t *testing.T) {
 	l := newLedger(t)
 	want := func(id ledger.PoolID, want bool) {
 		t.Helper()
@@ -34,8 +34,9 @@ func TestRetired(t *testing.T) {
 	want("p", false) // gone before it was opened: nobody saw how
 }
 
-// An Allocator tells which pools leave the ledger, however, when it would register another one in their place.
-func TestRetired_IsTold(t *testing.T) {
+// Options.Retired is called for each pool that leaves the ledger, whatever the reason. Then another pool can be
+// registered in its place.
+func TestRetired_IsCalledWhenAPoolHasLeft(t *testing.T) {
 	told := make(chan ledger.PoolID, 8)
 	l := newLedger(t, func(o *Options) { o.Retired = func(p ledger.Pool) { told <- p.ID } })
 	want := func(id ledger.PoolID) {
@@ -84,8 +85,8 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A pool that drains is retired by another caller, too, and made again, before the first retirement is done. That leaves
-// the new one, which is open or drains.
+// A pool that drains is retired by another caller, too, and made again, before the first retirement is done. The first
+// retirement leaves the new pool, whether it is open or drains.
 func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
 	for _, drains := range []bool{false, true} {
 		t.Run(fmt.Sprint("drains=", drains), func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestSlices(t *testing.T) {
 		t.Errorf("Slices = %v, (-want +got) %s", err, diff)
 	}
 
-	// What is given stays where the limit falls below it, and more is not given.
+	// If the limit falls below the number of given slices, these stay, and no more are given.
 	l.putSlice(given("c"), 0, nil)
 	second.Child = "child"
 	l.putSlice(second, 1, nil)
@@ -59,8 +59,8 @@ func TestSlices(t *testing.T) {
 	l.putSlice(ledger.Slice{Pool: "p", Cluster: "a/b"}, 0, ledger.ErrInvalid)
 }
 
-// However many give at once, no more is given than may be.
-func TestSlices_Limit(t *testing.T) {
+// However many callers give slices at once, no more are given than the limit allows.
+func TestSlices_GiveNoMoreThanTheLimit(t *testing.T) {
 	l := newLedger(t)
 	var group errgroup.Group
 	refused := make([]bool, 12)

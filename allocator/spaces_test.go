@@ -41,7 +41,8 @@ func TestSpace(t *testing.T) {
 	l.holds(0)
 }
 
-// A request that would begin an address space, and is not queued, leaves nothing of it in memory: a tenant may send very many.
+// A request that would begin an address space, and is not queued, leaves nothing of the space in memory: a tenant may
+// send very many.
 func TestSpace_LeavesWithARequestThatIsNotQueued(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
 	l.pool("p", "10.0.0.0/24")
@@ -69,8 +70,8 @@ func TestSpace_LeavesWithARequestThatIsNotQueued(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Exclusions, draining and a freeze of a pool hold in all its address spaces at once, and after a start as before.
-func TestSpace_IsAsItsPool(t *testing.T) {
+// The exclusions, the draining and the freeze of a pool hold in all its address spaces at once, and after a restart.
+func TestSpace_FollowsItsPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	ids := []ledger.PoolID{l.space("p", "a").ID, l.space("p", "b").ID}
 	for _, id := range ids {
@@ -128,7 +129,8 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// An address space stays while a claim waits there, so that no younger one comes before it, and goes when that has come or gone.
+// An address space stays while a claim waits in it, so that no younger claim comes first. It goes when that claim is
+// bound, or waits no longer.
 func TestSpace_StaysForItsWaiters(t *testing.T) {
 	r := newRoom(t)
 	s := r.space("p", "a").ID
@@ -150,8 +152,9 @@ func TestSpace_StaysForItsWaiters(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// A claim that waits in an address space where nobody has a block keeps no range from going: it is woken, and asks for another one.
-func TestRetire_TakesNoNoteOfWaiters(t *testing.T) {
+// A claim that waits in an address space without a block does not keep its range. When the range is retired, the claim
+// is woken.
+func TestRetire_WakesTheWaitersOfAnAddressSpace(t *testing.T) {
 	r := newRoom(t)
 	p := r.provision("p", 26, ofNetwork("net", "a"))
 	s := r.space(p.ID, "b").ID
@@ -172,7 +175,7 @@ func TestRetire_TakesNoNoteOfWaiters(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// The changes of a pool are those of its address spaces, too, also of those that have gone.
+// The changes of a pool include those of its address spaces, also of spaces that are gone.
 func TestBehind_CountsAddressSpaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	last := int64(-1)
@@ -208,7 +211,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// What cooled in an address space of a derived pool keeps the block of that pool cooling.
+// If addresses cool in an address space of a derived pool, the block of that pool cools when the pool is retired.
 func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	i := newIcebox(t)
 	net := i.provision("p", 28, ofNetwork("net", "a"))
@@ -224,7 +227,7 @@ func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// A pool that nobody has compared yet gets no address space, although another one of its domain has lost changes.
+// A pool that was not compared yet gets no address space, although another pool of its domain has lost changes.
 func TestSpace_RefusesAPoolThatNobodyHasCompared(t *testing.T) {
 	first := newLedger(t)
 	first.registerIn("p", "10.0.0.0/24")
@@ -235,7 +238,7 @@ func TestSpace_RefusesAPoolThatNobodyHasCompared(t *testing.T) {
 	failsAs[*ledger.FrozenError](l.Recovery().Adopt(t.Context(), lost, ledger.Bound))(t)
 }
 
-// Pools of an address domain may overlap. None of them has address spaces then: one scope would get an address of two pools.
+// Overlapping pools of an address domain get no address spaces: one scope would get an address of two pools.
 func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
@@ -254,8 +257,9 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool has blocks of its own, or address spaces: of a bind and an address space at the same moment one is refused.
-func TestSpace_OrBlocksOfThePool(t *testing.T) {
+// A pool has either blocks of its own or address spaces. If a bind and the beginning of an address space come at the
+// same moment, one of them is refused.
+func TestSpace_RefusesItselfOrBlocksOfThePool(t *testing.T) {
 	l := newLedger(t)
 	for round := range 20 {
 		id := ledger.PoolID("p" + strconv.Itoa(round))
@@ -273,9 +277,10 @@ func TestSpace_OrBlocksOfThePool(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A claim that is unique within its network shares no address with one that is unique within the same network and a location: all address
-// spaces that a workspace has of a pool are for the same roles. Those of published records come back as they were.
-func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
+// All address spaces that a workspace has of a pool are for the same roles: a claim that is unique within its network
+// shares no address with a claim that is unique within the same network and a location. The address spaces of published
+// records come back as they were.
+func TestSpace_RefusesOtherRoles(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	first := l.space("p", "red")
 	l.bind(request(first.ID, "c", 32))

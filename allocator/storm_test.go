@@ -19,8 +19,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// unreliableKV is an etcd of whose transactions some are not sent, of some the answer is lost, and some are carried
-// out after their caller was told that they failed.
+// unreliableKV is an etcd that does not send some transactions, loses the answers to some, and commits some after their
+// caller was told that they failed.
 type unreliableKV struct {
 	clientv3.KV
 	bad  atomic.Bool
@@ -92,8 +92,8 @@ func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 	}
 }
 
-// A claim of the storm has one caller at a time, which knows what the claim has: an answer that is not as
-// that has it is wrong.
+// stormClaim is a claim of the storm. It has one caller at a time, which knows the block of the claim: an answer with
+// another block is wrong.
 type stormClaim struct {
 	mu   sync.Mutex
 	id   ledger.ClaimID
@@ -102,9 +102,9 @@ type stormClaim struct {
 	late bool         // a call got no answer in this round: until it is over, its transaction may be carried out, after later answers, too
 }
 
-// Whatever becomes of their transactions, and though callers give up, the writer gives no address twice, loses none, and
-// has in memory what the ledger has; and each answer is as the calls before it have left the claim.
-func TestUnreliable_Storm(t *testing.T) {
+// Transactions are lost or late, and callers give up. Still the writer gives no address twice, and loses none. Memory
+// is as the ledger, and each answer agrees with the calls for its claim before.
+func TestUnreliable_GivesNoAddressTwiceInAStorm(t *testing.T) {
 	const rounds, callers, steps, claims = 9, 16, 20, 48
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
 	for id, cidr := range map[ledger.PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26", "around": "10.0.0.0/25"} {

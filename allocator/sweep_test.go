@@ -24,8 +24,8 @@ func listed(t *testing.T, a *Allocator, o ListOptions) []ledger.Block {
 	return blocks
 }
 
-// A list shows one moment, whatever happens while its pages are read.
-func TestList_AtOneRevision(t *testing.T) {
+// A list shows one revision, whatever happens while its pages are read.
+func TestList_ShowsOneRevision(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	var want, got []ledger.Block
@@ -48,7 +48,7 @@ func TestList_AtOneRevision(t *testing.T) {
 	}
 }
 
-func TestList_OfOnePool(t *testing.T) {
+func TestList_HasTheBlocksOfOnePool(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("a", "10.0.0.0/16")
 	l.registerIn("b", "10.0.0.0/24")
@@ -70,8 +70,8 @@ func TestList_OfOnePool(t *testing.T) {
 	}
 }
 
-// A list whose revision is compacted says so, and the next one begins again.
-func TestList_Expired(t *testing.T) {
+// A list whose revision is compacted fails, and the next list begins again.
+func TestList_SaysThatItsRevisionIsCompacted(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	for i := range 4 {
 		l.bind(request("p", fmt.Sprint("c", i), 28))
@@ -118,7 +118,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A block that lies in several exclusions, or contains several, is one block.
+// A block that lies in several exclusions, or contains several, counts as one stranded block.
 func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	for i, block := range []string{"10.0.0.0/27", "10.0.0.32/30", "10.0.0.40/32", "10.0.0.128/28"} {
@@ -142,8 +142,8 @@ func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
 	}
 }
 
-// A part of a pool begins behind a place, also one that lies before the pool.
-func TestList_OfAPoolAfter(t *testing.T) {
+// The list of a pool begins behind a place, also if that place lies before the pool.
+func TestList_BeginsAPoolBehindAPlace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))
@@ -161,8 +161,8 @@ func TestList_OfAPoolAfter(t *testing.T) {
 	}
 }
 
-// What was written since the call before is told as it is now, whichever allocator wrote it.
-func TestChangedBlocks(t *testing.T) {
+// ChangedBlocks returns each block that was written since the last call, as it is now.
+func TestChangedBlocks_TellsEachBlockAsItIsNow(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "before", 28))
 	l.wantChanged(nil)

@@ -12,7 +12,8 @@ func inNamespace(c ledger.ClusterName, namespace string, req ledger.Request) led
 	return of(c, req)
 }
 
-// Where namespaces are the tenants, each may hold as much of a pool and by a class as its limit says. Else all share one limit.
+// If namespaces are the tenants, each may hold as much of a pool, and by a class, as its limit says. Otherwise all
+// namespaces share one limit.
 func TestQuota_CountsByTenant(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster ledger.ClusterName
@@ -30,7 +31,7 @@ func TestQuota_CountsByTenant(t *testing.T) {
 	}
 }
 
-// Where namespaces are the tenants, their waiting claims take turns. Else the older claims of the cluster come first.
+// If namespaces are the tenants, their waiting claims take turns. Otherwise the older claims of the cluster come first.
 func TestWaiting_TenantsTakeTurns(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster ledger.ClusterName

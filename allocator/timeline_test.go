@@ -18,7 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// switched is a KV that is that of one etcd, and then that of another.
+// switched is a KV that can be switched from one etcd to another.
 type switched struct{ kv atomic.Pointer[clientv3.KV] }
 
 func (s *switched) to(client *clientv3.Client) { s.kv.Store(&client.KV) }
@@ -53,8 +53,7 @@ type rewind struct {
 	kv     *switched
 }
 
-// newRewind has a pool p with the block "kept", and a copy of that, and then the
-// given number of blocks more.
+// newRewind makes a pool p with the block "kept", and a copy of that etcd, and then the given number of blocks more.
 func newRewind(t *testing.T, more int) *rewind {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +80,7 @@ func newRewind(t *testing.T, more int) *rewind {
 	return r
 }
 
-// restore puts the copy in the place of the etcd, after what others have done to it.
+// restore replaces the etcd by its copy, after meanwhile has changed the copy.
 func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	r.t.Helper()
 	e := etcdtest.NewWith(r.t, embedetcd.Options{Dir: r.copied})
@@ -112,8 +111,8 @@ func (r *rewind) wantReplaced(other *fixture) {
 	}
 }
 
-// An etcd that is restored under an Allocator is noticed by the next transaction.
-func TestReplaced_Noticed(t *testing.T) {
+// An etcd that is restored under an Allocator is noticed by the Allocator's next transaction.
+func TestReplaced_IsNoticedByTheNextTransaction(t *testing.T) {
 	r := newRewind(t, 3)
 	other := r.restore(func(*fixture) {})
 	_, err := r.Bind(t.Context(), request("p", "next", 28))
@@ -122,8 +121,9 @@ func TestReplaced_Noticed(t *testing.T) {
 	r.wantReplaced(other)
 }
 
-// The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
-func TestReplaced_AfterItHasGoneOn(t *testing.T) {
+// The restored etcd has gone on meanwhile, beyond the revision that the Allocator has seen of the former one. The
+// Allocator notices the change.
+func TestReplaced_IsNoticedBeyondTheSeenRevision(t *testing.T) {
 	t.Parallel()
 	r := newRewind(t, 3)
 	other := r.restore(func(other *fixture) {
@@ -141,9 +141,9 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 	r.wantReplaced(other)
 }
 
-// The restored etcd has come to exactly the revision that was seen of the former one, and
-// the head of the space was put there, too.
-func TestReplaced_AtTheSameRevision(t *testing.T) {
+// The restored etcd has come to exactly the revision that the Allocator has seen of the former one, and the head of the
+// space was put there, too. The Allocator notices the change.
+func TestReplaced_IsNoticedAtTheSameRevision(t *testing.T) {
 	r := newRewind(t, 5)
 	want := r.revision()
 	other := r.restore(func(other *fixture) {
@@ -162,16 +162,16 @@ func TestReplaced_AtTheSameRevision(t *testing.T) {
 	r.wantReplaced(other)
 }
 
-// revision is that of the store.
+// revision returns the revision of the store.
 func (l *fixture) revision() int64 {
 	l.t.Helper()
 	resp := must.Get(l.etcd.Client().Get(l.t.Context(), "any"))(l.t)
 	return resp.Header.Revision
 }
 
-// Another ledger in the place of the former one is noticed, too; and the same one, after
-// its etcd was away, is not mistaken for another.
-func TestReplaced_ByAnother(t *testing.T) {
+// Another ledger in the place of the former one is noticed, too. The same ledger is not taken for another one after its
+// etcd was away.
+func TestReplaced_TellsAnotherLedgerFromItsOwn(t *testing.T) {
 	r := newRewind(t, 1)
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
 	r.kv.to(l.etcd.Client())

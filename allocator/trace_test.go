@@ -14,8 +14,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// tracedBinds binds claims, the first alone and the others in one transaction, each in
-// a trace of its own, and returns the traces by claim.
+// tracedBinds binds claims, the first alone and the others in one transaction, each in a trace of its own, and returns
+// the traces by claim.
 func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	t.Helper()
 	receiver := otlp.New(t)
@@ -74,9 +74,8 @@ func TestTrace_ABindHasItsSteps(t *testing.T) {
 	}
 }
 
-// A transaction that several claims share is in the trace of each, and links lead from
-// one to the others.
-func TestTrace_ATransactionIsShared(t *testing.T) {
+// A transaction that several claims share is in the trace of each, and links lead from one to the others.
+func TestTrace_LinksTheClaimsOfATransaction(t *testing.T) {
 	const others = 3
 	traces := tracedBinds(t, others)
 	var shared otlp.Span
@@ -104,8 +103,8 @@ func TestTrace_ATransactionIsShared(t *testing.T) {
 	}
 }
 
-// Who is not traced pays nothing.
-func TestTrace_Off(t *testing.T) {
+// A call without a trace allocates no memory for it.
+func TestTrace_CostsNothingIfItIsOff(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
 		_, span := engine.StartSpan(ctx, "allocate")

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A child that was retired and carved elsewhere is retired where it is. What
-// others hold at its old place stays.
-func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
+// A child that was retired and carved elsewhere is retired at its new place. The blocks of other claims at its old
+// place stay.
+func TestRetire_FindsAChildThatWasCarvedElsewhere(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
 	known, _ := l.Pools().Get("child")
@@ -38,9 +38,9 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	}
 }
 
-// Three allocators carve and retire the same children, and bind and release what
-// is left: nobody's block is freed with a child.
-func TestRetire_Storm(t *testing.T) {
+// Many callers carve and retire the same children, and bind and release blocks in the rest of the pool: no block of a
+// claim is freed with a child.
+func TestRetire_FreesNobodysBlockInAStorm(t *testing.T) {
 	l := withPool(t, "10.0.0.0/28")
 	allocators := []*Allocator{l.Allocator, l.Allocator, l.Allocator}
 	var storm errgroup.Group
@@ -69,8 +69,8 @@ func TestRetire_Storm(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A child whose block is lost goes alone: another claim keeps what it has in that place.
-func TestRetire_ChildWithoutBlock(t *testing.T) {
+// A child whose block is lost is removed alone. Another claim keeps its block in that place.
+func TestRetire_RemovesAChildWithoutABlock(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
 	for _, key := range []string{l.keys.Space("p").Block(prefix("10.0.0.0/26")), l.keys.Claim("child")} {

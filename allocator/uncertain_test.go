@@ -10,9 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Nobody is left to ask for another transaction after one whose answer was lost,
-// and yet the allocator is healthy as soon as that one is settled.
-func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
+// No call follows a transaction whose answer was lost. The Allocator is healthy as soon as that transaction is settled.
+func TestHealthy_RecoversWithoutAnotherCall(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})
@@ -34,9 +33,8 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 	must.Do(t, l.Healthy())
 }
 
-// A transaction that could not be settled while etcd was away is settled when it
-// is back, though nobody asks for anything.
-func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
+// A transaction that could not be settled while etcd was away is settled when etcd is back, although no call follows.
+func TestUnknownOutcome_IsSettledWithoutAnotherCall(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	e := l.goesAway()
 	must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)

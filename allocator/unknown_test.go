@@ -20,7 +20,7 @@ import (
 
 var errLost = errors.New("the connection was lost")
 
-// once has a failpoint fail at the first transaction only.
+// once returns a hook that fails at the first transaction only.
 func once(err error) func(ledger.SpaceID) error {
 	var done atomic.Bool
 	return func(ledger.SpaceID) error {
@@ -31,7 +31,7 @@ func once(err error) func(ledger.SpaceID) error {
 	}
 }
 
-// operations are the transactions of a ledger that is ready for them. Each can be asked for twice.
+// operations are the calls that write, on a ledger that is ready for them. Each can be repeated.
 var operations = map[string]func(*fixture) error{
 	"bind": func(l *fixture) error {
 		b, err := l.Bind(l.t.Context(), request("p", "new", 26))
@@ -118,7 +118,7 @@ var operations = map[string]func(*fixture) error{
 	"retire a shut one": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), l.shut) },
 }
 
-// closings are those that write nothing, as the closing of a pool is in memory alone.
+// closings are the calls that write nothing, because the closing of a pool is in memory alone.
 var closings = map[string]func(*fixture) error{
 	"begin": func(l *fixture) error {
 		_, err := l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
@@ -167,7 +167,8 @@ func (l *fixture) ready() {
 	l.someDerived()
 }
 
-// someDerived makes a pool that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
+// someDerived makes a pool that a claim holds, a closed pool, a pool that no claim holds, and an address space with one
+// block.
 func (l *fixture) someDerived() {
 	l.t.Helper()
 	l.pool("q", "10.4.0.0/16")
@@ -183,15 +184,15 @@ func (l *fixture) someDerived() {
 	l.unbegun = l.space("t", "a").ID
 }
 
-// losses are where a transaction has no answer.
+// losses are the places in which the answer of a transaction is lost.
 var losses = map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
 	"not sent":    func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f },
 	"answer lost": func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f },
 }
 
-// The answer to a transaction is lost: before it was sent, or after it had
-// committed. Every operation ends as if nothing had happened.
-func TestUnknownOutcome(t *testing.T) {
+// The transaction of an operation is lost before it was sent, or its answer after it was committed. Every operation
+// ends as if nothing had happened.
+func TestUnknownOutcome_IsAsIfNothingHadHappened(t *testing.T) {
 	for point, arm := range losses {
 		for name, op := range calls() {
 			t.Run(name+", "+point, func(t *testing.T) {
@@ -205,8 +206,8 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// lateKV sends the first transaction that writes only after the allocator was told that its outcome is unknown, and has put its fence: the
-// moment that a read cannot see.
+// lateKV sends the first transaction that writes only after the Allocator was told that its outcome is unknown, and has
+// put its fence. A read does not show such a transaction before.
 type lateKV struct {
 	clientv3.KV
 	mu   sync.Mutex
@@ -257,9 +258,9 @@ func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// A transaction is given up, and reaches etcd when its fence is there: it fails, whatever it does. The operation ends as if nothing had
-// happened.
-func TestUnknownOutcome_LandsLate(t *testing.T) {
+// A transaction is given up, and reaches etcd when the fence is there: it fails, whatever it would write. The operation
+// ends as if nothing had happened.
+func TestUnknownOutcome_RefusesALateTransaction(t *testing.T) {
 	for name, op := range operations {
 		t.Run(name, func(t *testing.T) {
 			l := newReady(t)
@@ -275,9 +276,9 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 	}
 }
 
-// While etcd is away callers are told so, and when it is back the blocks of the
-// transactions in between are where they are.
-func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
+// While etcd is away, callers are told so. When it is back, the blocks of the transactions in between are where they
+// were bound.
+func TestUnknownOutcome_IsSettledWhenEtcdIsBack(t *testing.T) {
 	t.Parallel()
 	l := withPool(t, "10.0.0.0/24")
 	e := l.goesAway()
@@ -296,7 +297,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// failing loses transactions after the first, as a server that is away does.
+// failing loses all transactions after the first, as a server that is away does.
 type failing struct {
 	clientv3.KV
 	fail atomic.Bool
@@ -310,7 +311,7 @@ func (f *failing) Txn(ctx context.Context) clientv3.Txn {
 	return f.KV.Txn(ctx)
 }
 
-// goesAway loses the answer to the next transaction, and all that come after it.
+// goesAway loses the answer to the next transaction, and all later transactions.
 func (l *fixture) goesAway() *failing {
 	e := &failing{KV: l.store.Client.KV}
 	l.store.Client.KV = e
@@ -320,8 +321,8 @@ func (l *fixture) goesAway() *failing {
 	return e
 }
 
-// unsent is a transaction that does not reach etcd. With a context that has ended it sometimes would: gRPC sends
-// the request all the same, and returns the answer if that is there first.
+// unsent is a transaction that does not reach etcd. A transaction whose context has ended may reach etcd: gRPC sends
+// the request nevertheless, and returns the answer if it comes first.
 type unsent struct{ clientv3.Txn }
 
 func (t unsent) If(...clientv3.Cmp) clientv3.Txn      { return t }

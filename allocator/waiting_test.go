@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// room is a ledger with one pool, a clock, and a record of who was woken.
+// room is a ledger with one pool, a clock, and a record of the claims that were woken.
 type room struct {
 	*fixture
 	clock *clock
@@ -43,7 +43,7 @@ func (r *room) wake(h ledger.Holder) {
 	r.woken = append(r.woken, h.Claim)
 }
 
-// wakes returns who was woken since it was asked last.
+// wakes returns the claims that were woken since the last call.
 func (r *room) wakes() []ledger.ClaimID {
 	r.waitIdle(r.t)
 	r.mu.Lock()
@@ -60,7 +60,7 @@ func (r *room) wantWoken(want ...ledger.ClaimID) {
 	}
 }
 
-// since is a request by a claim that was made at a second.
+// since returns a request by a claim that was made at this second.
 func since(second int, req ledger.Request) ledger.Request {
 	req.Since = time.Unix(int64(second), 0)
 	return req
@@ -151,8 +151,8 @@ func TestWaiting_ExclusionLifted(t *testing.T) {
 	r.gets(request("p", "w", 26), "10.0.0.128/26")
 }
 
-// What is held is given up when it is excluded, and the claim waits on.
-func TestWaiting_HoldIsExcluded(t *testing.T) {
+// If the prefix that is held for a claim is excluded, the hold ends, and the claim goes on waiting.
+func TestWaiting_GoesOnIfTheHoldIsExcluded(t *testing.T) {
 	r := newRoom(t)
 	r.Waits().Add(request("p", "w", 25))
 	r.wantWoken("w")
@@ -162,7 +162,8 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 	r.gets(request("p", "w", 25), "10.0.0.128/25")
 }
 
-// Nor does a claim wait at a pool that drains, or is gone, since it refused the claim. Nobody would tell the claim later.
+// A claim does not wait at a pool that has begun to drain, or is gone, after it has refused the claim. It is woken at
+// once, because nothing would wake it later.
 func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
@@ -177,8 +178,8 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 	r.wantWoken("w", "late", "nowhere") // to look elsewhere
 }
 
-// A claim keeps its place when its transaction fails.
-func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
+// A claim keeps its place in the list when its transaction fails.
+func TestWaiting_KeepsItsPlaceOverAFault(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
 	r.Waits().Add(since(1, request("p", "old", 24)))
@@ -193,7 +194,7 @@ func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// clock is a time that moves when told to.
+// clock is a time that a test moves.
 type clock struct {
 	mu     sync.Mutex
 	time   time.Time
@@ -231,7 +232,7 @@ func (c *clock) after(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// advance lets time pass, and runs what is due.
+// advance lets time pass, and runs the functions that are due.
 func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	c.time = c.time.Add(d)

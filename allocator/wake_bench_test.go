@@ -28,7 +28,7 @@ type crowd struct {
 
 const waiters = 20_000
 
-// newCrowd lets so many claims of some workspaces wait for addresses of a pool that has none.
+// newCrowd makes the claims of some workspaces wait for addresses of a pool that has none free.
 func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *crowd {
 	b.Helper()
 	server, err := embedetcd.Start(b.Context(), embedetcd.Options{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
@@ -68,7 +68,7 @@ func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *cro
 	return c
 }
 
-// heap returns the size of all that is in use.
+// heap returns how much memory is in use.
 func heap() uint64 {
 	var now runtime.MemStats
 	runtime.GC()
@@ -76,7 +76,7 @@ func heap() uint64 {
 	return now.HeapAlloc
 }
 
-// wakesOne measures from when one address is freed until a claim is woken.
+// wakesOne measures the time from the release of one address until a claim is woken.
 func (c *crowd) wakesOne(b *testing.B) {
 	b.Helper()
 	var but []netip.Prefix // all of 10.128.0.0/9 but its first address
@@ -101,10 +101,10 @@ func oneBit(bits int) [4]byte {
 	return addr
 }
 
-// wakes measures from when room is made until the last of the claims that wait was woken.
+// wakes measures the time from makeRoom until the last waiting claim is woken.
 func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 	b.Helper()
-	runtime.GC() // of what the preparation left behind
+	runtime.GC() // the preparation has left garbage
 	began, spent := time.Now(), processor(b)
 	must.Do(b, makeRoom(b.Context()))
 	select {

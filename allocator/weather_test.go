@@ -26,7 +26,7 @@ func (l *fixture) through(kv clientv3.KV) *Allocator {
 	return a
 }
 
-// etcd takes fewer operations in a transaction than the allocator was told.
+// If etcd takes fewer operations in a transaction than the Allocator was told, its groups become smaller.
 func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	l := &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})}
 	l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = 128 })
@@ -42,8 +42,8 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	l.holds(61)
 }
 
-// A full etcd refuses writes in plain words, and keeps answering reads.
-func TestNoSpace(t *testing.T) {
+// A full etcd refuses writes in plain words, and goes on answering reads.
+func TestNoSpace_RefusesWritesAndServesReads(t *testing.T) {
 	e := etcdtest.NewWith(t, embedetcd.Options{QuotaBytes: 1 << 20})
 	a, err := Open(t.Context(), e.Client(), Options{})
 	if err != nil {

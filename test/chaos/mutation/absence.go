@@ -13,7 +13,7 @@ var absence = []Mutant{
 		File:  "allocator/internal/store/origin.go",
 		Old:   "Cmps(Absent(key))",
 		New:   "nil",
-		Suite: Suite{Tests: "TestOrigin"},
+		Suite: Suite{Tests: "TestOrigin_StaysUntilItIsReplaced"},
 	},
 	{
 		Name:  "a pool shows fewer changes while the head of its space cannot be read",
@@ -34,7 +34,7 @@ var absence = []Mutant{
 		File:  "allocator/register.go",
 		Old:   "err != nil && !r.wanted.Frozen { // a frozen pool is restored: it existed before\n\t\treturn engine.Plan{}, fmt",
 		New:   "err != nil && false {\n\t\treturn engine.Plan{}, fmt",
-		Suite: Suite{Tests: "TestUnreadable_ANewPool"},
+		Suite: Suite{Tests: "TestUnreadable_LetsNoRootPoolBeRegistered"},
 	},
 	{
 		Name:  "a child pool is retired although a key of its space cannot be read",

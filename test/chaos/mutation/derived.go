@@ -10,7 +10,7 @@ var derived = []Mutant{
 		File:  "allocator/release.go",
 		Old:   "store.CheckKey(v.Keys.Pool(id)).At(0, held)",
 		New:   "store.CheckKey(v.Keys.Pool(id)).At(store.Any, held)",
-		Suite: Suite{Tests: "TestRelease_TheBlockOfAChild"},
+		Suite: Suite{Tests: "TestRelease_RefusesTheBlockOfAChild"},
 	},
 	{
 		Name:  "a range is released though blocks are in it",
@@ -73,7 +73,7 @@ var derived = []Mutant{
 		File:  "allocator/spaces.go",
 		Old:   "case of.In.Room.Pools.Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted:",
 		New:   "case of.In.Room.Pools.Frozen() == space.Untrusted:",
-		Suite: Suite{Tests: "TestSpace_Refuses"},
+		Suite: Suite{Tests: "TestSpace_RefusesAPool|TestSpace_RefusesPools"},
 	},
 	{
 		Name:  "a bind is not told that its pool is being released",
@@ -143,7 +143,7 @@ var derived = []Mutant{
 		File:  "allocator/internal/engine/writer.go",
 		Old:   "int(w.Limit.Load())-len(g.spaces), len",
 		New:   "int(w.Limit.Load()), len",
-		Suite: Suite{Tests: "TestBind_ManyPools"},
+		Suite: Suite{Tests: "TestBind_FitsManyPools"},
 	},
 	{
 		Name:  "an address space goes though a claim waits there",
@@ -157,7 +157,7 @@ var derived = []Mutant{
 		File:  "allocator/spaces.go",
 		Old:   "\t\tstore.CheckKey(v.Keys.Space(of.Space).Head()).At(head.Revision, engine.ErrMistaken),\n",
 		New:   "\t\tstore.CheckKey(\"\").At(head.Revision*0-1, engine.ErrMistaken),\n",
-		Suite: Suite{Tests: "TestSpace_Or"},
+		Suite: Suite{Tests: "TestSpace_RefusesItself"},
 	},
 	{
 		Name:  "a pool that is made again gives out what cools in it",
@@ -171,7 +171,7 @@ var derived = []Mutant{
 		File:  "allocator/uncarve.go",
 		Old:   "if inside.After(now) {",
 		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) {",
-		Suite: Suite{Tests: "TestCooldown_OfAChild"},
+		Suite: Suite{Tests: "TestCooldown_IsTheLongerOneOfParentAndChild"},
 	},
 	{
 		Name:  "a slice that is carved again gives out what cools in it",

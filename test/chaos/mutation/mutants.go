@@ -24,14 +24,14 @@ var general = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "return clientv3.Compare(clientv3.Value(h.key), \"=\", h.value)",
 		New:   "return clientv3.Compare(clientv3.ModRevision(h.key), \">\", 0)",
-		Suite: Suite{Tests: "TestUnknownOutcome_LandsLate|TestRegister_GivenUp"},
+		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_GivenUp"},
 	},
 	{
 		Name:  "the compare of the claim's key is skipped",
 		File:  "allocator/bind.go",
 		Old:   "v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound),",
 		New:   "v.Keys.PutClaim(b.Holder.Claim, found.prefix),",
-		Suite: Suite{Tests: "TestBind_Cancelled|TestCooldown_GivesBack"},
+		Suite: Suite{Tests: "TestBind_FindsItsBlockAfterItWasCancelled|TestCooldown_Gives"},
 	},
 	{
 		Name:  "a block is put where the ledger has one already",
@@ -80,7 +80,7 @@ var general = []Mutant{
 		File:  "allocator/internal/space/view.go",
 		Old:   "return v.s.draft.Pending(r)",
 		New:   "return (*Draft)(nil).Pending(r)",
-		Suite: Suite{Tests: "TestQuota_WithinAGroup"},
+		Suite: Suite{Tests: "TestQuota_RefusesOneOfTwoCallsOfAGroup"},
 	},
 	{
 		Name:  "calls beside one that is refuted wait behind the next that is",
@@ -94,7 +94,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/spaces.go",
 		Old:   "case len(s.Damage) > 0:",
 		New:   "case false:",
-		Suite: Suite{Tests: "TestUnreadable$"},
+		Suite: Suite{Tests: "TestUnreadable_StopsItsSpaceAlone$"},
 	},
 	{
 		Name:  "a transaction compares no more than the head",
@@ -108,7 +108,7 @@ var general = []Mutant{
 		File:  "allocator/handover.go",
 		Old:   "v.Keys.PutBlock(next, value).At(old.Revision, ledger.ErrChanged),",
 		New:   "v.Keys.PutBlock(next, value),",
-		Suite: Suite{Tests: "TestHandOver_Races"},
+		Suite: Suite{Tests: "TestHandOver_LetsOneRivalWin"},
 	},
 	{
 		Name:  "the block of a child pool is handed over",
@@ -143,7 +143,7 @@ var general = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "if s.reads { // no other one",
 		New:   "if true { // no other one",
-		Suite: Suite{Tests: "TestUnknownOutcome_LandsLate|TestRegister_GivenUp"},
+		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_GivenUp"},
 	},
 	{
 		Name:  "a transaction that writes does not put the next head",
@@ -157,14 +157,14 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/settle.go",
 		Old:   "if landed > 0 {",
 		New:   "if landed > 0 && false {",
-		Suite: Suite{Tests: "TestUnknownOutcome$"},
+		Suite: Suite{Tests: "TestUnknownOutcome_IsAsIfNothingHadHappened$"},
 	},
 	{
 		Name:  "a bind whose caller goes while it is planned keeps the room that it has taken",
 		File:  "allocator/internal/engine/writer.go",
 		Old:   "\t\tg.calls = append(g.calls, c) // also",
 		New:   "\t\tif !c.gone.Load() {\n\t\t\tg.calls = append(g.calls, c)\n\t\t} // also",
-		Suite: Suite{Tests: "TestBind_TheCallerGoes"},
+		Suite: Suite{Tests: "TestBind_KeepsNoRoom"},
 	},
 	{
 		Name:  "a call that is alone in its transaction parts the calls of other workspaces",
@@ -185,7 +185,7 @@ var general = []Mutant{
 		File:  "allocator/bind.go",
 		Old:   "return engine.Refuse(refusal, free)",
 		New:   "_ = free\n\t\treturn engine.Plan{}, refusal",
-		Suite: Suite{Tests: "TestBind_|TestCooldown_GivesBack"},
+		Suite: Suite{Tests: "TestBind_|TestCooldown_Gives"},
 	},
 	{
 		Name:  "changes of a frozen space are counted",
@@ -213,7 +213,7 @@ var general = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "is.C += n\n",
 		New:   "is.C += min(n, 0)\n",
-		Suite: Suite{Tests: "TestCooldown_LostAnswers|TestHistory_OfAReleaseWhoseAnswerIsLost"},
+		Suite: Suite{Tests: "TestCooldown_IsCertainAfterALostAnswer|TestHistory_RecordsOneReleaseIfItsAnswerIsLost"},
 	},
 	{
 		Name:  "a cooling block is given to another",
@@ -227,7 +227,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/commit.go",
 		Old:   "has || store.Results(resp.Responses).Revision(i) == seen[i].Was {",
 		New:   "has || store.Results(resp.Responses).Revision(i) < 0 {",
-		Suite: Suite{Tests: "TestGroup_ARefutedCallFailsItselfOnly|TestBind_Cancelled"},
+		Suite: Suite{Tests: "TestGroup_ARefutedCallFailsItselfOnly|TestBind_FindsItsBlockAfterItWasCancelled"},
 	},
 	{
 		Name:  "a pool is drained whose space has lost changes",
@@ -241,13 +241,13 @@ var general = []Mutant{
 		File:  "allocator/history.go",
 		Old:   "\tcase failed:\n",
 		New:   "\tcase false:\n",
-		Suite: Suite{Tests: "TestCooldown_OfACreateThatFailed"},
+		Suite: Suite{Tests: "TestCooldown_GoesOnAfterAFailedCreate"},
 	},
 	{
 		Name:  "a cooling block that was given back is free when the CREATE has failed",
 		File:  "allocator/history.go",
 		Old:   "case failed && b.Until.After(now):",
 		New:   "case false:",
-		Suite: Suite{Tests: "TestCooldown_OfACreateThatFailed"},
+		Suite: Suite{Tests: "TestCooldown_GoesOnAfterAFailedCreate"},
 	},
 }

@@ -56,7 +56,7 @@ var ranges = []Mutant{
 		File:  "allocator/retire.go",
 		Old:   "goes := func(*space.Pool) bool { return false }",
 		New:   "goes := (*space.Pool).Waited",
-		Suite: Suite{Tests: "TestRetire_TakesNoNoteOfWaiters"},
+		Suite: Suite{Tests: "TestRetire_WakesTheWaitersOfAnAddressSpace"},
 	},
 	{
 		Name:  "a DELETE that is refused leaves the range closed",
@@ -98,7 +98,7 @@ var ranges = []Mutant{
 		File:  "allocator/pools.go",
 		Old:   "\t\treturn damaged\n",
 		New:   "\t\treturn false\n",
-		Suite: Suite{Tests: "TestPools_MayHold"},
+		Suite: Suite{Tests: "TestMayHold_CountsKeysThatCannotBeRead"},
 	},
 	{
 		Name:  "each DELETE of a claim without its range lists all pools",

@@ -167,7 +167,7 @@ var released = []Mutant{
 		File:  "allocator/recovery.go",
 		Old:   "if p.Derived == nil || !p.Frozen {",
 		New:   "if p.Derived == nil {",
-		Suite: Suite{Tests: "TestOpen_"},
+		Suite: Suite{Tests: "TestOpen_NeedsAFrozenPool"},
 	},
 	{
 		Name:  "a claim that is made again is answered past what its former one has left",

@@ -35,7 +35,7 @@ var scarce = []Mutant{
 		File:  "allocator/internal/space/sweep.go",
 		Old:   "return t.exact || t.length >= largest })",
 		New:   "return t.reason == noRoom && (t.exact || t.length >= largest) })",
-		Suite: Suite{Tests: "TestQuota_AHoldThatEndsUnused"},
+		Suite: Suite{Tests: "TestQuota_PassesOnAHoldThatEndsUnused"},
 	},
 	{
 		Name:  "a workspace that was served keeps its turn",
