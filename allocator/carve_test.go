@@ -50,7 +50,6 @@ func TestCarve_FindsAChildThatMovesMeanwhile(t *testing.T) {
 	}
 }
 
-// carve carves a child pool.
 func (l *fixture) carve(parent, child ledger.PoolID, length int) (ledger.Pool, error) {
 	req := request(parent, string(child), length)
 	req.Holder.Namespace = ""

@@ -184,7 +184,7 @@ func (l *fixture) someDerived() {
 	l.unbegun = l.space("t", "a").ID
 }
 
-// losses are the places in which the answer of a transaction is lost.
+// losses make a transaction end without an answer, before it is sent or after it was committed.
 var losses = map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
 	"not sent":    func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f },
 	"answer lost": func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f },

@@ -99,9 +99,9 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	}
 }
 
-// The server is slow while a range is retired whose claim is gone. Meanwhile the hold of that claim ends, another claim
-// gets the range, and the range is closed for the DELETE of this claim. The first retirement fails with ErrChanged.
-// When the DELETE has failed, the other claim still has the range.
+// The claim of a range is gone, and the range is being retired by a slow server. Meanwhile the claim's hold ends,
+// another claim gets the range, and the range is closed for the DELETE of that other claim. The retirement fails with
+// ErrChanged. When the DELETE has failed, the other claim still has the range.
 func TestRetire_LeavesARangeThatAnotherDELETEHasClosed(t *testing.T) {
 	s := newScene(t)
 	former, p := s.ranged("net", "a", "root", 24)

@@ -88,7 +88,7 @@ func TestRoom_IsHeldForTheOldestWaiter(t *testing.T) {
 	}
 }
 
-// A new pool does not have a prefix as free that is held for a waiter at another pool.
+// A prefix that is held for a waiter at one pool is taken in a new pool of the space, too.
 func TestPutPool_TakesHeldPrefixes(t *testing.T) {
 	s, p, _ := tight(t)
 	s.Lock()
