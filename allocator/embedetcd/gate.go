@@ -26,7 +26,9 @@ func (g *gate) close() {
 }
 
 // pass calls the server, unless the gate is closed.
-func pass[Q, R any](ctx context.Context, g *gate, call func(context.Context, Q) (R, error), request Q) (response R, err error) {
+func pass[Q, R any](
+	ctx context.Context, g *gate, call func(context.Context, Q) (R, error), request Q,
+) (response R, err error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.closed {

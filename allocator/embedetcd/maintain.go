@@ -121,7 +121,8 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 func (s *Server) warn(size int64) {
 	near := float64(size) > nearlyFull*float64(s.options.QuotaBytes)
 	if near && !s.nearlyFull {
-		s.options.Logger.Warn("the file of the embedded etcd is nearly as large as it may be; when it is, nothing is given out or released any more",
+		s.options.Logger.Warn("the file of the embedded etcd is nearly as large as it may be; "+
+			"when it is, nothing is given out or released any more",
 			"size", size, "quota", s.options.QuotaBytes)
 	}
 	s.nearlyFull = near

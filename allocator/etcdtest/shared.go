@@ -46,7 +46,8 @@ func take(t testing.TB, server *embedetcd.Server) *Etcd {
 	if server == nil {
 		var err error
 		server, err = embedetcd.Start(context.WithoutCancel(t.Context()), embedetcd.Options{
-			Dir: sharedDir, NoFsync: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+			Dir: sharedDir, NoFsync: true,
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		})
 		if err != nil {
 			t.Fatalf("Start: %v", err)
@@ -57,6 +58,7 @@ func take(t testing.TB, server *embedetcd.Server) *Etcd {
 		t.Fatalf("delete what the test before has left: %v", err)
 	}
 	own, of := clientv3.NewCtxClient(context.WithoutCancel(t.Context())), server.Client()
-	own.Cluster, own.KV, own.Lease, own.Watcher, own.Auth, own.Maintenance = of.Cluster, of.KV, of.Lease, of.Watcher, of.Auth, of.Maintenance
+	own.Cluster, own.KV, own.Lease = of.Cluster, of.KV, of.Lease
+	own.Watcher, own.Auth, own.Maintenance = of.Watcher, of.Auth, of.Maintenance
 	return &Etcd{From: all.Header.Revision + 1, t: t, server: server, shared: own}
 }

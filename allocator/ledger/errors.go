@@ -26,7 +26,8 @@ var (
 	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round, or it has
 	// address spaces of the workspace for other roles. To give its addresses out once in each scope as well could give
 	// one address to two claims that must not share it.
-	ErrMixed = errors.New("pool has blocks of its own, or address spaces, that could give the same address to another claim")
+	ErrMixed = errors.New(
+		"pool has blocks of its own, or address spaces, that could give the same address to another claim")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.
@@ -117,7 +118,8 @@ func (e *QuotaError) Error() string {
 	if e.Cooling != nil && e.Cooling.Sign() > 0 {
 		cools = fmt.Sprintf(", and %s of them cool after their release", e.Cooling)
 	}
-	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s%s, and asks for %s more", e.Limit, e.Held, cools, e.Wanted)
+	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s%s, and asks for %s more",
+		e.Limit, e.Held, cools, e.Wanted)
 }
 
 // OverlapError refuses to register a root pool whose CIDR overlaps that of
@@ -162,7 +164,8 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("key %s: value has version %d, which this program does not know: export the plan with the program that wrote it, and import it into a new ledger", e.Key, e.Version)
+	return fmt.Sprintf("key %s: value has version %d, which this program does not know: "+
+		"export the plan with the program that wrote it, and import it into a new ledger", e.Key, e.Version)
 }
 
 // FrozenError refuses a request because the ledger may lack blocks of the pool's space,
@@ -209,9 +212,11 @@ func Unreadable(err error) bool {
 
 // ErrDeposed: another process has taken the office of the ledger's one writer. Nothing of this Allocator is committed
 // any more.
-var ErrDeposed = fmt.Errorf("%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
+var ErrDeposed = fmt.Errorf(
+	"%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
 // ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
 // replaced by another one. Its memory is that of the former ledger, and so the Allocator changes
 // nothing from then on. Open another one.
-var ErrReplaced = fmt.Errorf("%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)
+var ErrReplaced = fmt.Errorf(
+	"%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

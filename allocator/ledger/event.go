@@ -34,5 +34,6 @@ type ForgottenError struct {
 }
 
 func (e *ForgottenError) Error() string {
-	return fmt.Sprintf("etcd has compacted what happened at revision %d; it has everything from revision %d on", e.Revision, e.First)
+	return fmt.Sprintf("etcd has compacted what happened at revision %d; it has everything from revision %d on",
+		e.Revision, e.First)
 }

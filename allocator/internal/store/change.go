@@ -9,7 +9,7 @@ import (
 // Change is one key of the ledger: how a plan has seen it, and what becomes of it. It changes memory by its Entry.
 type Change struct {
 	Key   string
-	Was   int64 // revision of its last change, which the transaction compares; 0: there is no such key; Any: it is not compared
+	Was   int64 // revision of its last change, to be compared; 0: there is no such key; Any: it is not compared
 	Else  error // the caller's answer if it is not as it was
 	Verb  Verb
 	Value string // that is put
@@ -74,12 +74,14 @@ func (c Change) entry(e Entry) Change {
 // PutBlock puts a block, whose encoded value the caller has.
 func (k SpaceKeys) PutBlock(r Record, value string) Change {
 	r.Space = k.id
-	return Change{Key: k.Block(r.Prefix), Was: Any, Verb: IsPut, Value: value}.entry(Entry{Key: Key{Kind: BlockKey, Space: k.id, Prefix: r.Prefix}, Block: r})
+	key := Key{Kind: BlockKey, Space: k.id, Prefix: r.Prefix}
+	return Change{Key: k.Block(r.Prefix), Was: Any, Verb: IsPut, Value: value}.entry(Entry{Key: key, Block: r})
 }
 
 // RemoveBlock removes a block.
 func (k SpaceKeys) RemoveBlock(p netip.Prefix) Change {
-	return Change{Key: k.Block(p), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: BlockKey, Space: k.id, Prefix: p}})
+	key := Key{Kind: BlockKey, Space: k.id, Prefix: p}
+	return Change{Key: k.Block(p), Was: Any, Verb: IsRemoved}.entry(Entry{Key: key})
 }
 
 // PutClaim notes that a claim has the block at a prefix of the space.
@@ -94,7 +96,8 @@ func (k Keys) RemoveClaim(id ledger.ClaimID) Change {
 
 // PutPool puts the record of a pool.
 func (k Keys) PutPool(p ledger.Pool) Change {
-	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsPut, Value: EncodePool(p)}.entry(Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Registered: &p})
+	e := Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Registered: &p}
+	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsPut, Value: EncodePool(p)}.entry(e)
 }
 
 // KeepPool leaves the record of a pool as it is, and changes what memory alone has of the pool.
@@ -106,12 +109,14 @@ func (k Keys) KeepPool(p ledger.Pool) Change {
 
 // RemovePool removes the record of a pool that is retired.
 func (k Keys) RemovePool(p ledger.Pool) Change {
-	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Retired: true})
+	e := Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Retired: true}
+	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsRemoved}.entry(e)
 }
 
 // PutHead puts the head of the space.
 func (k SpaceKeys) PutHead(count int64) Change {
-	return Change{Key: k.Head(), Was: Any, Verb: IsPut, Value: EncodeHead(count)}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}, Head: Head{Count: count}})
+	e := Entry{Key: Key{Kind: HeadKey, Space: k.id}, Head: Head{Count: count}}
+	return Change{Key: k.Head(), Was: Any, Verb: IsPut, Value: EncodeHead(count)}.entry(e)
 }
 
 // RemoveHead removes the head of the space, and so ends the space.

@@ -71,7 +71,8 @@ func (r roll) entry(kv *mvccpb.KeyValue) Entry {
 		case !known:
 			e.Damage = &ledger.DamageError{Key: e.Text, Err: fmt.Errorf("pool %s is not in the ledger, or cannot be read", of)}
 		case p.ID != e.Pool:
-			e.Damage = &ledger.DamageError{Key: e.Text, Err: fmt.Errorf("it is for %s of workspace %q, whose ID is %s", p.Derived.Scope, p.Derived.Workspace, p.ID)}
+			e.Damage = &ledger.DamageError{Key: e.Text, Err: fmt.Errorf("it is for %s of workspace %q, whose ID is %s",
+				p.Derived.Scope, p.Derived.Workspace, p.ID)}
 		}
 		e.Registered = &p
 	}

@@ -38,14 +38,29 @@ var faults = []struct {
 	errs  []error
 	signs []string
 }{
-	{words: "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm", errs: []error{rpctypes.ErrNoSpace}},
+	{
+		words: "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm",
+		errs:  []error{rpctypes.ErrNoSpace},
+	},
 	{words: "etcd reports a corrupt member: replace that member", errs: []error{rpctypes.ErrCorrupt}},
-	{words: "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix", errs: []error{rpctypes.ErrPermissionDenied}},
-	{words: "etcd refused the credentials", errs: []error{rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision}},
-	{words: "etcd has no leader at the moment", errs: []error{rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail}},
-	{words: "TLS with etcd fails: check the CA, the certificate and its key, on both sides", signs: []string{"x509:", "tls:", "handshake failed"}},
+	{
+		words: "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix",
+		errs:  []error{rpctypes.ErrPermissionDenied},
+	},
+	{words: "etcd refused the credentials", errs: []error{
+		rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
+	}},
+	{words: "etcd has no leader at the moment", errs: []error{
+		rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail,
+	}},
+	{
+		words: "TLS with etcd fails: check the CA, the certificate and its key, on both sides",
+		signs: []string{"x509:", "tls:", "handshake failed"},
+	},
 	{words: "etcd cannot be reached", signs: []string{"connection refused", "no such host", "no route to host"}},
-	{words: "etcd did not answer in time", errs: []error{context.DeadlineExceeded, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost}},
+	{words: "etcd did not answer in time", errs: []error{
+		context.DeadlineExceeded, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost,
+	}},
 }
 
 // explain returns the words for an error; empty: there are none.

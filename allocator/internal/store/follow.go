@@ -38,8 +38,8 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 			return
 		}
 		f := follower{roll: pools, from: from}
-		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
-			clientv3.WithRev(from), clientv3.WithProgressNotify())
+		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/",
+			clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithRev(from), clientv3.WithProgressNotify())
 		for resp := range watch {
 			if !f.tell(resp, yield) {
 				return

@@ -56,7 +56,8 @@ type Farewell struct {
 func FarewellOf(t ledger.Tenure) *Farewell {
 	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
 		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, PoolName: t.PoolName, Scope: t.Scope,
-		Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted,
+		Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name,
+		Class: t.Class, Slice: t.Slice, Adopted: t.Adopted,
 		From: millis(t.From), Until: millis(t.Until), Cools: millis(t.CoolsUntil), Cause: t.Cause,
 	})}
 }
@@ -171,7 +172,8 @@ func (k Keys) historyOver(p netip.Prefix) []span {
 		spans = append(spans, spanOf(k.HistoryOf(netip.PrefixFrom(p.Addr(), bits).Masked())))
 	}
 	last := netipx.PrefixLastIP(p)
-	return append(spans, span{k.HistoryOf(p), clientv3.GetPrefixRangeEnd(k.HistoryOf(netip.PrefixFrom(last, last.BitLen())))})
+	end := clientv3.GetPrefixRangeEnd(k.HistoryOf(netip.PrefixFrom(last, last.BitLen())))
+	return append(spans, span{k.HistoryOf(p), end})
 }
 
 // blocksOver are the ranges of the blocks of the space that overlap a prefix. No block has a prefix

@@ -27,7 +27,8 @@ var (
 	memberInUse = prometheus.NewDesc("ipam_etcd_db_in_use_bytes",
 		"Part of the member's database file that is in use.", []string{"endpoint"}, nil)
 	memberQuota = prometheus.NewDesc("ipam_etcd_db_quota_bytes",
-		"Size that the member's database file may have before writes fail; absent if it does not say.", []string{"endpoint"}, nil)
+		"Size that the member's database file may have before writes fail; absent if it does not say.",
+		[]string{"endpoint"}, nil)
 )
 
 // Members asks the members of etcd for their status whenever the metrics are
@@ -46,7 +47,8 @@ func (m Members) Describe(ch chan<- *prometheus.Desc) {
 func (m Members) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(m.Client.Ctx(), statusTimeout)
 	defer cancel()
-	endpoints := slices.Compact(slices.Sorted(slices.Values(m.Client.Endpoints()))) // two of one name would fail all metrics
+	// Two endpoints of one name would fail all metrics.
+	endpoints := slices.Compact(slices.Sorted(slices.Values(m.Client.Endpoints())))
 	if len(endpoints) == 0 {
 		m.collect(ctx, "", embedded, ch)
 		return

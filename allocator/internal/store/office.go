@@ -98,7 +98,8 @@ func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse
 		next = o.head.after(1)
 		then = slices.Concat(then, Ops(next.put()))
 	}
-	send := o.kv.Txn(ctx).If(slices.Concat(t.If, Cmps(o.head.same()))...).Then(then...).Else(slices.Concat(t.Else, Ops(Get(o.head.key)))...).Commit
+	send := o.kv.Txn(ctx).If(slices.Concat(t.If, Cmps(o.head.same()))...).Then(then...).
+		Else(slices.Concat(t.Else, Ops(Get(o.head.key)))...).Commit
 	if t.Around == nil {
 		t.Around = func(send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) { return send() }
 	}

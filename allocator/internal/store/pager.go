@@ -280,7 +280,8 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 	ctx, cancel := context.WithTimeout(ctx, p.store.Timeout)
 	defer cancel()
 	limit := int64(p.store.Traffic.page(p.Size))
-	page, err := p.store.Client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(limit))
+	page, err := p.store.Client.Get(ctx, from,
+		clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(limit))
 	if Compacted(err) {
 		return nil, ledger.ErrExpired
 	}

@@ -43,7 +43,9 @@ func (k sliceKeys) members() string                    { return string(k) + "mem
 func (k sliceKeys) member(c ledger.ClusterName) string { return k.members() + string(c) }
 
 // Get reads the record of a workspace, as of now. ok is false if there is none.
-func (s Slices) Get(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (slice ledger.Slice, ok bool, err error) {
+func (s Slices) Get(
+	ctx context.Context, id ledger.PoolID, c ledger.ClusterName,
+) (slice ledger.Slice, ok bool, err error) {
 	kv, _, err := s.Store.Get(ctx, s.keys(id).member(c))
 	if err != nil || kv == nil {
 		return ledger.Slice{}, false, err
@@ -71,7 +73,10 @@ func (s Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, err
 
 // Change makes of the record of a workspace what next returns, which is told how many slices of the pool are given. A
 // record without a state is none. If another caller has written meanwhile, it asks next again.
-func (s Slices) Change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(now ledger.Slice, given int) (ledger.Slice, error)) error {
+func (s Slices) Change(
+	ctx context.Context, id ledger.PoolID, c ledger.ClusterName,
+	next func(now ledger.Slice, given int) (ledger.Slice, error),
+) error {
 	for {
 		done, err := s.change(ctx, id, c, next)
 		if done || err != nil {
@@ -80,7 +85,10 @@ func (s Slices) Change(ctx context.Context, id ledger.PoolID, c ledger.ClusterNa
 	}
 }
 
-func (s Slices) change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(ledger.Slice, int) (ledger.Slice, error)) (done bool, err error) {
+func (s Slices) change(
+	ctx context.Context, id ledger.PoolID, c ledger.ClusterName,
+	next func(ledger.Slice, int) (ledger.Slice, error),
+) (done bool, err error) {
 	head, member := s.keys(id).head(), s.keys(id).member(c)
 	resp, err := s.Commit(ctx, nil, Ops(Get(head), Get(member)), nil)
 	if err != nil {

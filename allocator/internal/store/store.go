@@ -58,7 +58,9 @@ func (s *Store) CheckOpen() error {
 
 // Commit sends one transaction. The writer of the ledger does not use it: that has to tell a transaction that etcd has
 // refused from one that may have been committed.
-func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
+func (s *Store) Commit(
+	ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op,
+) (*clientv3.TxnResponse, error) {
 	if err := s.CheckOpen(); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clie
 // ID reads the ledger's ID, and makes one if the ledger is new.
 func (s *Store) ID(ctx context.Context) (string, error) {
 	key, id := s.Keys.ledger(), rand.Text()
-	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(Put(key, encode(ledgerValue{V: valueVersion, ID: id}))), Ops(Get(key)))
+	put := Put(key, encode(ledgerValue{V: valueVersion, ID: id}))
+	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(put), Ops(Get(key)))
 	if err != nil {
 		return "", err
 	}
@@ -142,7 +145,9 @@ func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revi
 }
 
 // RecordAt reads the block at exactly this prefix of a space.
-func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Record, bool, error) {
+func (s *Store) RecordAt(
+	ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption,
+) (Record, bool, error) {
 	kv, _, err := s.Get(ctx, s.Keys.Space(id).Block(p), opts...)
 	if err != nil || kv == nil {
 		return Record{}, false, err
@@ -188,7 +193,9 @@ func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 }
 
 // covering reads the blocks of a space that contain a prefix, and are larger, as of a revision.
-func (s *Store) covering(ctx context.Context, id ledger.SpaceID, p netip.Prefix, revision int64) (records []Record, err error) {
+func (s *Store) covering(
+	ctx context.Context, id ledger.SpaceID, p netip.Prefix, revision int64,
+) (records []Record, err error) {
 	all := make([]netip.Prefix, p.Bits())
 	for bits := range all {
 		all[bits] = netip.PrefixFrom(p.Addr(), bits).Masked()

@@ -17,7 +17,9 @@ import (
 // For a prefix it reads only the buckets and the blocks that may overlap, however long the history is.
 // Without one it reads the whole history and all blocks, in pages. The name and the scope of a pool that is gone
 // come from the history. ErrExpired: reading took longer than etcd keeps its revisions.
-func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
+func (r Reader) Tenures(
+	ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool,
+) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	l := lookback{pages: s.NewPager(0), prefix: p, visit: visit, roll: newRoll(s.Keys)}
 	for _, read := range []func(context.Context) error{l.ended, l.pools, l.lasting} {
