@@ -85,7 +85,7 @@ func defaults() *options {
 		maxPools:       1000,
 		derivedIdle:    derived.DefaultIdle,
 		maxWaits:       10_000,
-		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
+		election:       election{lease: 3 * time.Second, renew: 2 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
 		verify:         recover.VerifierDefaults(),
 		history:        90 * 24 * time.Hour,

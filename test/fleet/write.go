@@ -12,9 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // write creates, changes or deletes an object. What is written to events goes nowhere.
@@ -29,6 +31,12 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, q request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write(body)
 		return
+	}
+	if r.Header.Get("Content-Type") == runtime.ContentTypeProtobuf { // of a Lease
+		if body, err = toJSON(body); err != nil {
+			refuse(w, apierrors.NewBadRequest(err.Error()))
+			return
+		}
 	}
 	code := http.StatusOK
 	var after []byte
@@ -53,6 +61,15 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, q request) {
 		return
 	}
 	raw(w, code, q.in(after))
+}
+
+// toJSON returns an object of Kubernetes as JSON, which client-go has sent as protobuf.
+func toJSON(body []byte) ([]byte, error) {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
 }
 
 func parseObject(body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {

@@ -15,8 +15,8 @@ import (
 
 // The times of an election are the controller's defaults.
 const (
-	leaseLasts = 4 * time.Second
-	leaseRenew = 3 * time.Second
+	leaseLasts = 3 * time.Second
+	leaseRenew = 2 * time.Second
 	leaseRetry = 400 * time.Millisecond
 )
 

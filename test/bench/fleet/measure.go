@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -44,6 +45,8 @@ type step struct {
 
 	p50, p95 time.Duration
 	cpu      float64 // of a claim, in seconds
+
+	killed, stopped time.Duration // the longest time between two answers to CREATE while a standby took over
 }
 
 // measure takes the three sizes of a step, and of the largest all else.
@@ -136,7 +139,76 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	}
 	st.createdAgain, st.again, err = s.first(ctx, "again")
 	s.say("killed and started again: CREATE answered after %.1f s, a claim bound after %.1f s", st.createdAgain.Seconds(), st.again.Seconds())
+	if err != nil || s.standby == nil {
+		return err
+	}
+	return s.takeOver(ctx, st)
+}
+
+// takeOver has the standby lead after the controller was killed, and the controller after the standby was asked to stop.
+func (s *stage) takeOver(ctx context.Context, st *step) (err error) {
+	if err := stand(ctx, s.standby); err != nil {
+		return err
+	}
+	if st.killed, err = s.gap(ctx, "killed", s.Kill); err != nil {
+		return err
+	}
+	if err := stand(ctx, s.Controller); err != nil {
+		return err
+	}
+	st.stopped, err = s.gap(ctx, "stopped", s.standby.Stop)
+	s.say("a standby takes over: no answer to CREATE for %.1f s after the leader was killed, for %.1f s while it stopped", st.killed.Seconds(), st.stopped.Seconds())
 	return err
+}
+
+// stand starts a standby, and waits until it has filled its caches: until it takes a tenth of a processor at most.
+func stand(ctx context.Context, standby *local.Controller) error {
+	if err := standby.Start(ctx); err != nil {
+		return err
+	}
+	return retry.Do(ctx, patience, "wait for a standby to have filled its caches", func(ctx context.Context) error {
+		before, err := taken(ctx, standby)
+		if err != nil {
+			return err
+		}
+		retry.Pause(ctx, time.Second)
+		after, err := taken(ctx, standby)
+		if err == nil && after-before > 0.1 {
+			err = fmt.Errorf("it takes %.2f of a processor", after-before)
+		}
+		return err
+	})
+}
+
+// taken returns how many seconds of a processor a controller has taken.
+func taken(ctx context.Context, c *local.Controller) (float64, error) {
+	text, err := c.Metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m, err := harness.ParseMetrics(text)
+	return m.Sum(spent), err
+}
+
+// gap loses the leader, and returns the longest time between two answers to CREATE until another controller answers.
+func (s *stage) gap(ctx context.Context, name string, lose func() error) (longest time.Duration, err error) {
+	lost, last := make(chan error, 1), time.Now()
+	go func() { lost <- lose() }()
+	for n, gone := 0, false; !gone; n++ {
+		select {
+		case err := <-lost:
+			if err != nil {
+				return 0, err
+			}
+			gone = true
+		default:
+		}
+		if err := s.create(ctx, gen.Claim(fmt.Sprint(name, "-", n), gen.OfClass("shared"), gen.Length(32))); err != nil {
+			return 0, err
+		}
+		longest, last = max(longest, time.Since(last)), time.Now()
+	}
+	return longest, nil
 }
 
 // arrive starts the controller, with a claim that was made just before.

@@ -55,7 +55,7 @@ func parse(args []string) (*options, error) {
 	f.IntSliceVar(&opts.workspaces, "workspaces", []int{10, 100, 1000}, "how many workspaces there are, step by step")
 	f.IntSliceVar(&opts.claims, "claims", []int{100_000}, "how many bound claims there are at each step; the last counts for further steps")
 	f.DurationVar(&opts.resting, "resting", time.Minute, "how long the idle controller is measured")
-	f.BoolVar(&opts.external, "external-etcd", false, "keep the ledger in an etcd beside the controller, which goes on when that is started again")
+	f.BoolVar(&opts.external, "external-etcd", false, "keep the ledger in an etcd beside the controller, and have a standby take over from it")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -94,6 +94,14 @@ func report(opts *options, steps []*step) string {
 	b.WriteString("|--:|--:|--:|--:|--:|\n")
 	for _, s := range steps {
 		fmt.Fprintf(&b, "| %d | %d | %.1f | %.1f | %.1f |\n", s.workspaces, s.claims, ms(s.p50), ms(s.p95), s.cpu*1000)
+	}
+	if !opts.external {
+		return b.String()
+	}
+	b.WriteString("\n| workspaces | claims | leader killed: no answer to CREATE, s | leader stopped: no answer to CREATE, s |\n")
+	b.WriteString("|--:|--:|--:|--:|\n")
+	for _, s := range steps {
+		fmt.Fprintf(&b, "| %d | %d | %.1f | %.1f |\n", s.workspaces, s.claims, s.killed.Seconds(), s.stopped.Seconds())
 	}
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/fleet"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -43,10 +45,13 @@ type stage struct {
 	dir    string
 	socket string        // where it is asked to verify
 	etcd   *etcd.Cluster // nil if it is embedded
-	server *fleet.Server
-	crowd  *fleet.Crowd
-	web    *http.Server
-	say    harness.Say
+	// standby takes over from the controller, and address leads to the webhooks of both; nil if etcd is embedded.
+	standby *local.Controller
+	address *wire.Link
+	server  *fleet.Server
+	crowd   *fleet.Crowd
+	web     *http.Server
+	say     harness.Say
 }
 
 // newStage makes a stand-in with claims, and a ledger that has their blocks.
@@ -89,13 +94,24 @@ func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) e
 		if s.etcd, err = etcd.New(ctx, etcd.Options{Dir: s.dir, Fsync: true}); err != nil {
 			return err
 		}
-		flags = append(flags, s.etcd.Flags()...)
+		if s.address, err = wire.New(); err != nil {
+			return err
+		}
+		flags = slices.Concat(flags, s.etcd.Flags(), []string{"--leader-elect", "--webhook-url=https://" + s.address.Addr()})
 	}
-	s.Controller, err = local.NewController(ctx, local.ControllerOptions{
+	controller := local.ControllerOptions{
 		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true, Flags: flags,
-	})
-	if err != nil {
+	}
+	if s.Controller, err = local.NewController(ctx, controller); err != nil {
 		return err
+	}
+	if opts.external {
+		controller.Dir, controller.Flags = filepath.Join(s.dir, "standby"), flags[1:] // one of them serves the socket
+		if s.standby, err = local.NewController(ctx, controller); err != nil {
+			return err
+		}
+		s.address.Add(s.WebhookAddress())
+		s.address.Add(s.standby.WebhookAddress())
 	}
 	if err := s.fill(ctx); err != nil {
 		return err
@@ -176,8 +192,13 @@ func (s *stage) bind(ctx context.Context, alloc *allocator.Allocator, pool ledge
 // close stops what runs, and removes what it has left.
 func (s *stage) close() error {
 	var errs []error
-	if s.Controller != nil && s.Running() {
-		errs = append(errs, s.Stop())
+	for _, c := range []*local.Controller{s.Controller, s.standby} {
+		if c != nil && c.Running() {
+			errs = append(errs, c.Stop())
+		}
+	}
+	if s.address != nil {
+		errs = append(errs, s.address.Close())
 	}
 	if s.etcd != nil {
 		errs = append(errs, s.etcd.Close())

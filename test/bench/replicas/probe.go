@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
@@ -32,14 +33,11 @@ type probe struct {
 
 // run claims, until it is to stop.
 func (p *probe) run(ctx context.Context) error {
-	events, err := p.tenant.Watch(ctx, &ipamv1alpha1.IPAllocationList{})
-	if err != nil {
-		return fmt.Errorf("watch the records of %s: %w", p.tenant.Path, err)
-	}
+	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { p.follow(events) })
+	watching.Go(func() { p.watch(watched) })
 	defer watching.Wait()
-	defer events.Stop()
+	defer stop()
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for {
@@ -60,11 +58,21 @@ func (p *probe) run(ctx context.Context) error {
 	}
 }
 
-// follow notes when records come. Those that are there already come first.
-func (p *probe) follow(events watch.Interface) {
-	for event := range events.ResultChan() {
-		if event.Type == watch.Added {
-			p.records.note()
+// watch notes when records come, until ctx ends. A server that is too busy may break a watch off. The next watch begins with
+// the records that are there, as the first one does: each record counts once.
+func (p *probe) watch(ctx context.Context) {
+	seen := sets.New[types.UID]()
+	for ; ctx.Err() == nil; retry.Pause(ctx, pace) {
+		events, err := p.tenant.Watch(ctx, &ipamv1alpha1.IPAllocationList{})
+		if err != nil {
+			continue
+		}
+		for event := range events.ResultChan() {
+			record, ok := event.Object.(*ipamv1alpha1.IPAllocation)
+			if ok && !seen.Has(record.UID) {
+				seen.Insert(record.UID)
+				p.records.note()
+			}
 		}
 	}
 }
