@@ -145,7 +145,7 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	return s.takeOver(ctx, st)
 }
 
-// takeOver has the standby lead after the controller was killed, and the controller after the standby was asked to stop.
+// takeOver measures two changes of the leader: the controller is killed, and then the standby asked to stop.
 func (s *stage) takeOver(ctx context.Context, st *step) (err error) {
 	if err := stand(ctx, s.standby); err != nil {
 		return err
@@ -294,7 +294,7 @@ func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 	return nil
 }
 
-// verify has the controller compare its ledger with all claims and records, as it does from time to time.
+// verify asks the controller to compare its ledger with all claims and records, as it does from time to time.
 func (s *stage) verify(ctx context.Context, st *step) error {
 	before, err := s.metrics(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package ledger measures the allocator alone: what it costs beside raw etcd
 // transactions of the same content and grouping, beside another library on the
-// same etcd, when a pool is full, when it opens, and beside callers who ask in vain. Everything is measured in
+// same etcd, with many pools, when a pool is full, when it opens, and beside callers who ask in vain. Everything is measured in
 // short rounds that take turns with their baseline, so that what the machine does besides falls on both.
 //
 //	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
@@ -45,6 +45,7 @@ var chapters = []struct {
 	write func(context.Context, *options, io.Writer) error
 }{
 	{"hot", hot},
+	{"pools", pools},
 	{"peer", peer},
 	{"flat", flat},
 	{"rivals", rivals},
