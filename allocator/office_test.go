@@ -74,8 +74,8 @@ func TestOffice_DeposesAFormerWriterThatLacksAPool(t *testing.T) {
 	}
 }
 
-// A former writer does not return a derived pool from its memory that the next writer has retired. It fails with
-// ErrDeposed.
+// The next writer has retired a derived pool that the former writer still has in memory. Provision by the former writer
+// fails with ErrDeposed, and does not return that pool.
 func TestOffice_LetsAFormerWriterProvisionNothing(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	wanted := ofNetwork("net", "gone")

@@ -48,7 +48,9 @@ func (r *room) over(req ledger.Request, pool ledger.PoolID, class, figures strin
 	wantOver(r.t, err, pool, class, figures)
 }
 
-func TestQuota_LimitsAPool(t *testing.T) {
+// A limit of a pool counts the bound and retained blocks that a workspace has there, also those bound without a limit.
+// Blocks of another pool or workspace do not count. A lowered limit takes nothing away.
+func TestQuota_LimitsAWorkspaceInAPool(t *testing.T) {
 	r := newRoom(t)
 	r.pool("q", "10.1.0.0/24")
 	r.bind(request("p", "before the limit", 27))

@@ -183,8 +183,8 @@ func TestAnswer_FailsInAWorkspaceThatIsNotServed(t *testing.T) {
 	s.wantBlocks()
 }
 
-// No list admits a workspace by a path that another workspace shows, too. All else still serves it: its own pools, and
-// classes for all.
+// If two workspaces show the same path, that path admits neither of them to a pool. Both still get blocks of their own
+// pools, and by classes that are open to all.
 func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
 	t.Parallel()
 	own, admits := readyPool("own", "10.1.0.0/24"), readyPool("admits", "10.2.0.0/24", gen.Consumers{"root:tenant"})

@@ -189,8 +189,8 @@ func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 }
 
-// A claim is stored with a copy of the status of the former claim of its name. It has the block of the copied
-// allocation ID: the block is never free in between.
+// A claim is stored with a copy of the status of the former claim of its name. It keeps the block that is bound to the
+// copied allocation ID. The block is never free in between.
 func TestReconcile_KeepsTheBlockOfACopiedID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -26,8 +26,8 @@ func (n *networks) again(class string, length int32) {
 	must.Do(n, n.platform.Client.Update(n.Context(), made))
 }
 
-// A claim replaces unused pools that a former class of the name has made, with the pools below them. A dry run says
-// that the claim would be bound, and leaves the pools.
+// An earlier class of the same name has made pools that are idle now. A claim retires them, with the pools below them,
+// and gets new ones. A dry run says that the claim would be bound, and retires nothing.
 func TestChain_ReplacesIdlePoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)

@@ -17,9 +17,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// decision decides which block a claim gets, or why it gets none: by policy, then by the ledger. Reconcile and door
-// decide alike. They differ in three fields: holder, under whose ID the block is; ask, which asks a candidate; and
-// waits, for a claim that gets no block.
+// decision decides which block a claim gets, or why it gets none: by policy, then by the ledger. A reconcile and the
+// answer to a CREATE decide by the same code. They differ in holder, since, ask, waits and succeeds. Only a CREATE sets
+// begun, dry and imagined.
 type decision struct {
 	r      *Reconciler
 	claim  *ipamv1alpha1.IPClaim
@@ -69,7 +69,7 @@ type waits interface {
 }
 
 // place resolves the claim, and takes a block of the first candidate that has room. A claim that finds no room waits at
-// every candidate that it asked.
+// the candidates that it asked; see refuse for the exceptions.
 func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	plan, err := d.plan(ctx)
 	if err != nil {
@@ -219,10 +219,9 @@ func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []r
 	})
 }
 
-// few returns the candidates that are asked, mostAsked at most, because each costs a transaction and a place on a
-// waiting list, and a workspace may have any number of pools. If there are more, it orders them by memory: first the
-// pools that would give a block, counting the room that is held for this claim; last the pools that never give the
-// address.
+// few returns at most mostAsked candidates to ask: each costs a transaction and a place on a waiting list. If there are
+// more, few previews them in memory. First come the pools that would give a block (room that is held for this claim is
+// free for it), then the others, and last the pools that exclude the address.
 func (d *decision) few(
 	ctx context.Context, candidates []resolve.Candidate, request func(resolve.Candidate) ledger.Request,
 ) []resolve.Candidate {
@@ -245,11 +244,16 @@ func (d *decision) few(
 	})[:mostAsked]
 }
 
-// refuse lets the claim wait at the candidates that were tried, and at no other pool, and returns why it waits. It does
-// not wait at three kinds of candidates. A pool that excludes the address: room there does not help, and a change of
-// the pool is one of the claim's topics. A pool that has room and refuses all the same: it would wake the claim at
-// once, again and again. An address space that has not begun: it has no waiting list. For the last two the claim is
-// requeued after a while.
+// refuse returns why the claim waits, and lets it wait for room at the candidates that were tried, and at no other
+// pool. It leaves out three kinds of candidates:
+//   - a pool that excludes the address: room there does not help, and a change of the pool is one of the claim's
+//     topics
+//   - a pool that has room and refuses all the same: it would wake the claim at once, again and again
+//   - an address space that has not begun: it has no waiting list
+//
+// The claim is requeued after a while for the last two kinds, if candidates were not asked, and if no pool of a chain
+// was tried. If the claims of the workspace wait at too many pools, the claim waits at none: its message says so, and
+// waits.at requeues it.
 func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0

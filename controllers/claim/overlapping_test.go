@@ -71,9 +71,9 @@ func TestOverlapping_NetworksHaveTheSameAddresses(t *testing.T) {
 	}
 }
 
-// A network of one name in two workspaces has a pool and an address space for each where workspaces have their own
-// pools, and one pool in one address space where all workspaces share them.
-func TestOverlapping_SharesPoolsByTenancy(t *testing.T) {
+// Two workspaces have a network of the same name. If each workspace has its own pools, each gets a pool in an address
+// space of its own. If all workspaces share pools, both get the same pool.
+func TestOverlapping_SharesANetworkOnlyIfTenancyIsAllProjects(t *testing.T) {
 	t.Parallel()
 	for tenancy, spaces := range map[string]int{ipamv1alpha1.RoleProject: 2, ipamv1alpha1.RoleAllProjects: 1} {
 		t.Run(tenancy, func(t *testing.T) {

@@ -210,7 +210,7 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 	}
 }
 
-// reconcile sets the claim's status as it should be. The caller writes it.
+// reconcile settles the claim, and turns a refusal or a fault into its status. The caller writes the status.
 func (p *pass) reconcile(ctx context.Context) error {
 	err := p.settle(ctx)
 	switch refusal, refused := errors.AsType[*outcome.Refusal](err); {

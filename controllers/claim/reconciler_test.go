@@ -82,8 +82,8 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 	}
 }
 
-// A refused claim shows the class and the block that it asks for. If an older version refused it for the same reason
-// without showing the class, the class stays as it is: the claim is not written for that alone.
+// A refused claim shows the class and the block that it asks for. If an older controller refused it for the same reason
+// without showing the class, the class stays empty: the claim is not written for that alone.
 func TestRefused_ShowsWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	because := &outcome.Refusal{Reason: ipamv1alpha1.ReasonClassNotFound, Message: "there is none"}

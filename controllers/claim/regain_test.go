@@ -31,8 +31,8 @@ func recordedIn(t *testing.T, options allocator.Options, name string) *forgery {
 	return f
 }
 
-// A claim whose record shows addresses that another claim has still shows its block, and says which claim has the
-// addresses. It gets them when the other claim goes.
+// Another claim has the addresses that a claim's record shows. The claim goes on showing its block, and says that a
+// claim of another workspace has it. When that claim goes, the block is bound to the first claim again.
 func TestRegain_GetsTheBlockWhenTheOtherClaimGoes(t *testing.T) {
 	t.Parallel()
 	f := recorded(t, "rival")

@@ -223,9 +223,8 @@ func TestSweep_AsksTwiceForAWorkspaceThatNobodySawLeave(t *testing.T) {
 	}
 }
 
-// The workspace of a pool may be on a shard that is away, and that is missing in an endpoint slice which was made
-// meanwhile. So a pool that is older than the endpoint slice stays: when the shard is back, its IPPool shows the
-// addresses.
+// An endpoint slice that is made while a shard is down does not list that shard. So a pool that is older than the
+// endpoint slice is kept: its workspace may be on such a shard, with an IPPool that still shows the addresses.
 func TestSweep_KeepsIdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)

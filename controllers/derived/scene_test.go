@@ -136,13 +136,13 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 	return answer, nil
 }
 
-// GoneWitnessed implements Releases like package release, if every deletion was seen.
+// GoneWitnessed reports whether the holder is gone. Unlike package release, it takes every deletion as seen.
 func (s *scene) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	return answer.Verdict == live.Gone, err
 }
 
-// SettleWitnessed implements Releases like package release, if every deletion was seen.
+// SettleWitnessed does what Settle does. While s.unseen is true, it does nothing, as if nobody had seen the deletion.
 func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	if s.unseen {
 		return false, nil
@@ -150,7 +150,8 @@ func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, err
 	return s.Settle(ctx, h)
 }
 
-// Settle implements Releases like package release, if nothing is retained.
+// Settle frees the block or range of a holder that is gone, and reports whether the holder is settled. Unlike package
+// release, it retains nothing, and needs one answer alone.
 func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	if err != nil || answer.Verdict != live.Gone {

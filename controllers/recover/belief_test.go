@@ -108,10 +108,10 @@ func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
 	}
 }
 
-// A pass may come before the caches show the workspace of a claim without IPAllocation. The claim's block is then
-// allocated to nobody else, not even to a younger claim, until the path is known. This holds for live.Absence each time
-// that the path is unknown, also hours later.
-func TestPass_FreezesAPoolUntilThePathOfAClaimAloneIsKnown(t *testing.T) {
+// A pass may come before the caches show the workspace of a claim without IPAllocation. Until the path is known, the
+// claim's block is allocated to nobody else, not even to a younger claim. The pool stays frozen for live.Absence at
+// most, counted again from each time that the path becomes unknown, even hours later.
+func TestPass_KeepsAPoolFrozenWhileAClaimsPathIsUnknown(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("stuck", gen.ChildOf("gone", 24)), "10.9.0.0/24", "lost", 3)
 	l.binds("early", "root:early")

@@ -40,7 +40,7 @@ type position struct {
 	prefix netip.Prefix
 }
 
-// booked is a pool of the ledger.
+// booked is a pool of the ledger, with the facts that the audit and the join have noted about it.
 type booked struct {
 	ledger.Pool
 	taken *big.Int // addresses that are in a block or excluded

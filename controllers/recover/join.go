@@ -71,8 +71,7 @@ func (r *record) mark() (again bool) {
 	return again
 }
 
-// seeOdd reports an object that cannot be read. The object exists, so the block or pool that needs it is not found to
-// lack it.
+// seeOdd reports an object that cannot be read. The object exists, so its block or pool is not reported as lacking it.
 func (b *books) seeOdd(cluster ledger.ClusterName, object client.Object, odd error) {
 	b.find(Finding{
 		Kind: Unreadable, Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName(),
@@ -138,7 +137,8 @@ func (b *books) compareFigures(p *booked, object *ipamv1alpha1.IPPool) {
 		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
 }
 
-// end finds the blocks and pools of the ledger that lack their objects.
+// end adds the findings that need all objects: blocks and pools without their objects, and overdue cooldowns and
+// leases.
 func (b *books) end() {
 	for held := range b.blocks.all() {
 		b.judge(held)

@@ -43,9 +43,9 @@ func TestStart_BacksOffWhileAPoolIsStuck(t *testing.T) {
 	}
 }
 
-// Until its backoff is over, no pass begins for a pool that stays frozen, not even when a path becomes known that the
-// pool does not wait for. For a pool that is newly found lost a pass begins at once.
-func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
+// A pool that stays frozen starts no pass before its backoff is over, even if the path of another workspace becomes
+// known. A pool that is newly found lost starts a pass at once.
+func TestWhole_BacksOffForAPoolThatStaysFrozen(t *testing.T) {
 	for name, cidr := range map[string]string{"stuck": "10.0.9.0/24", "forged": "10.0.9.0/240"} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
@@ -192,7 +192,7 @@ func TestPass_PrefersAClaimAloneToARetiredPool(t *testing.T) {
 }
 
 // A pool that is being deleted is restored with the block of a claim without IPAllocation, and then drains.
-func TestPass_DrainsADeletedPoolWithABlockOfAClaimAlone(t *testing.T) {
+func TestPass_RestoresAndDrainsAPoolThatIsBeingDeleted(t *testing.T) {
 	l := newLoss(t)
 	l.binds("w1", "root:w1")
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)

@@ -76,8 +76,8 @@ func TestSettle_EndsTheHoldOfARangeWithItsClaim(t *testing.T) {
 	}
 }
 
-// The hold of a range whose claim nobody has seen ends when its CREATE can no longer succeed. It stays while the claim
-// that has the name shows the range.
+// If no claim was seen for a range by the time that its CREATE can no longer succeed (promise.Grace), the hold of the
+// range ends. The hold stays while a claim of the holder's name shows the range.
 func TestSettle_EndsTheHoldOfARangeWhoseCreateFailed(t *testing.T) {
 	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
 	shows.Status.AllocatedCIDR, shows.Status.PoolRef = "10.0.0.0/24", &ipamv1alpha1.PoolRef{Name: "net"}
@@ -134,10 +134,10 @@ func rootScene(t *testing.T) *scene {
 	return s
 }
 
-// A root pool drains at the same answers of the servers at which a block is freed. A shard that is away is missing in
-// an endpoint slice that was made meanwhile. So an unbound workspace frees blocks and pools that are older than the
-// slice only if its binding was seen to go.
-func TestSettle_DrainsARootPoolWhereItFreesABlock(t *testing.T) {
+// A root pool drains on the same answers of the servers on which a block is freed. An endpoint slice that is made while
+// a shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the slice is freed
+// only if the binding was seen to go.
+func TestSettle_DrainsARootPoolOnTheVerdictsThatFreeABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
 		looks   int

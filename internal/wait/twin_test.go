@@ -77,7 +77,7 @@ func (t *twin) count(tenant string, thing int) (n int) {
 	return n
 }
 
-// lane names the waiters of a tenant for a thing.
+// lane identifies the waiters of one tenant for one thing.
 type lane struct {
 	tenant string
 	thing  int

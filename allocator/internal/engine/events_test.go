@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// The space that begins comes first, then the space that ends, and then the pool that takes over its changes, in
-// whichever order a map yields them.
+// inTurn returns a space that begins first, then a space that ends, then the space of their pool, whatever the order of
+// the map.
 func TestInTurn_EndsASpaceBeforeThePoolAbove(t *testing.T) {
 	head := func(put bool) []*store.Entry {
 		return []*store.Entry{{Key: store.Key{Kind: store.BlockKey}}, {Key: store.Key{Kind: store.HeadKey}, Put: put}}

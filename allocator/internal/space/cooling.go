@@ -36,7 +36,7 @@ type Cooled struct {
 	At     int64 // revision of the block's last change
 }
 
-// End returns when the block is free.
+// End returns the time at which the cooldown ends.
 func (c *Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // Freed returns when the block began to cool; zero if that is not known.

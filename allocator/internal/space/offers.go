@@ -147,7 +147,7 @@ func (r *Room) offer(freed ...netip.Prefix) {
 	}
 }
 
-// wakeFormer wakes each waiting claim that gets its former block back, which cools in the pool.
+// wakeFormer wakes each waiting claim whose former block cools in the pool and can be given back.
 func (r *Room) wakeFormer(p *Pool) {
 	if r.Pools.Frozen() != NotFrozen {
 		return

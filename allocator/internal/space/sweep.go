@@ -13,8 +13,8 @@ import (
 // that wait in vain.
 const mostPreferred = 16
 
-// sweep goes once through the waiters for some things, in their order. It holds free room for those that fit, and wakes
-// each other waiter whose reason to wait has changed. During a sweep, room only becomes less.
+// sweep visits the waiters for the given things once, in their turn. It holds free room for the waiters that fit, and
+// wakes any other waiter whose reason to wait has changed. Free room never grows during a sweep.
 type sweep struct {
 	room   *Room
 	pool   *Pool
