@@ -20,9 +20,9 @@ var errBound = errors.New("claim is bound")
 // It is idempotent by claim: a claim that is bound already, in any pool, gets the block
 // that it has, whatever the request asks for.
 //
-// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, ErrInUse, ErrMixed,
-// ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block:
-// it was true of the ledger at some moment during the call.
+// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, *OverlapError,
+// ErrInUse, ErrMixed, ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block: it
+// was true of the ledger at some moment during the call.
 //
 // If ctx ends while the block is being written, the block stays the claim's: Bind finds
 // it, Release frees it.
@@ -42,7 +42,8 @@ func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block,
 		return ledger.Block{}, err
 	}
 	a.Waits().leave(req)
-	// The claim was refused because of its block: its next transaction would fail, too, and with it all that share it.
+	// A bind of this claim was refused because the claim has a block. Another transaction would be refuted, too, with all
+	// calls that share it.
 	if a.table.Bound.Has(req.Holder.Claim) {
 		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
 			return block, err

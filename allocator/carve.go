@@ -91,10 +91,10 @@ func (c *carving) makeRoom(ctx context.Context) error {
 	return cools(b, &c.last)
 }
 
-// Readopt carves a child pool at exactly req.Exact, which its published status shows, and freezes it, because its own
-// blocks are still missing. As for Adopt, the pool may be closed or frozen, and the prefix excluded, and blocks that
-// cool there are freed. If other blocks overlap the prefix, it returns ErrInUse. The child keeps its exclusions, and a
-// derived pool what child says of its making and its holder.
+// Readopt carves a child pool at exactly req.Exact, which its published status shows. It freezes the child, because the
+// blocks of the child are still missing. Like Adopt, it also works in a closed or frozen pool, and at an excluded
+// prefix, and frees the blocks that cool there. It returns ErrInUse if other blocks overlap the prefix. The exclusions
+// are those of child, and so are, for a derived pool, its class, scope and holder.
 func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if !req.Exact.IsValid() {
 		return ledger.Pool{}, fmt.Errorf("%w: adopt an exact prefix", ledger.ErrInvalid)

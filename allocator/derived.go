@@ -21,13 +21,13 @@ type Derived struct{ a *Allocator }
 // Derived returns the operations on the pools that the system makes.
 func (a *Allocator) Derived() Derived { return Derived{a} }
 
-// Provision carves the pool that p.Derived describes from req.Pool, unless that pool exists. Of several callers one
-// makes it, and all get it as it is. Provision sets the ID of the pool, and the holder of its block: with that ID, and
-// the workspace and the name of p. If p.Derived has a Holder, the pool is held from the start. excluded returns the
-// exclusions for the CIDR of the pool, and is called with a lock held; nil: there are none. The exclusions of p are
-// ignored.
+// Provision carves the pool that p.Derived describes from req.Pool, if that pool does not exist yet. If several callers
+// want it at the same time, one of them makes it, and all get the same pool. Provision sets the ID of the pool. It also
+// sets the holder of the pool's block: a holder with this ID, and with the workspace and the name of p. If p.Derived
+// has a Holder, the pool is held from the start. excluded returns the exclusions for the CIDR of the pool, and is
+// called with a lock held; nil: there are none. The exclusions of p are ignored.
 //
-// A new pool is trusted. So while published pools below a pool may be lost, that pool has to be frozen.
+// A new pool is trusted. So while published pools below req.Pool may be lost, req.Pool has to be frozen.
 //
 // Refusals are those of Carve, and *ReleasingError, also if the pool exists and is being released.
 func (d Derived) Provision(
@@ -121,9 +121,9 @@ func (d Derived) Hand(
 	return err == nil, err
 }
 
-// Drop ends the hold of a claim on a pool. If the claim does not hold the pool, it does nothing. A closed pool is
-// opened by that. since is the HeldSince of the hold to end; zero: any hold. ErrChanged: the claim has another hold on
-// the pool now.
+// Drop ends the hold of a claim on a pool, and opens the pool if it is closed. If the claim does not hold the pool,
+// Drop does nothing. since is the HeldSince of the hold to end; zero: any hold. ErrChanged: the claim has another hold
+// on the pool now.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
@@ -142,13 +142,13 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that the claim by holds; empty: that no claim holds. Neither the pool nor its address
-// spaces may have a block with a holder, or a child. until is when the DELETE of the claim has succeeded or failed. No
-// block is bound in the pool until it is retired, or opened by Reopen. A second Begin sets another time. first reports
-// whether the pool was open before.
+// Begin closes a derived pool that the claim by holds; if by is empty, a pool that no claim holds. Neither the pool nor
+// its address spaces may have a block with a holder, or a child. until is when the DELETE of the claim has succeeded or
+// failed. Until the pool is retired, or opened by Reopen, no block is bound in it. A second Begin sets another time.
+// first reports whether the pool was open before.
 //
-// The ledger does not record it: a transaction confirms that this process is the writer, and only its memory says that
-// the pool is closed. The next process finds the pool open.
+// The ledger does not record that the pool is closed. A transaction confirms that this process is the writer, and then
+// only its memory has the closing. The next process finds the pool open.
 //
 // Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged if the claim does not hold the pool.
 func (d Derived) Begin(

@@ -14,10 +14,10 @@ import (
 // bind whose transaction replaces the block's value, and replaces the key of the former claim by
 // that of the new one.
 
-// takeFormer plans a bind that gets a cooling block back. The transaction compares that the block is as memory has it,
-// as it compares for a free prefix that there is no block. The history has no gap: the new tenure begins when the
-// former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if the CREATE fails, the
-// block cools until that time.
+// takeFormer plans a bind that gets a cooling block back. The transaction compares that the block is still as memory
+// has it; for a free prefix, it would compare that there is no block. The history has no gap: the new tenure begins
+// when the former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if the CREATE fails,
+// the block cools until that time.
 func (b *bind) takeFormer(v space.View, at place) engine.Plan {
 	h := *b.asked.Held
 	h.Since = at.former.Freed()

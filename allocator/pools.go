@@ -59,9 +59,9 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	return c, ok
 }
 
-// Changes counts the changes to the space of a pool and to its address spaces, also to those that are gone, as of
-// memory. In the moment in which an address space goes it may count too few, never too many. It returns an error if the
-// head of one of these spaces cannot be read: then nobody knows their number.
+// Changes counts the changes to the space of a pool and to its address spaces, including those that are gone, as of
+// memory. While an address space is being removed, the count may be too low, but never too high. If the head of one of
+// these spaces cannot be read, nobody knows the number, and Changes returns an error.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	parts := ps.a.table.Parts(id)
 	// The pool comes first: it takes over the changes of the address spaces that go.

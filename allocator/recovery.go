@@ -19,8 +19,8 @@ type Recovery struct{ a *Allocator }
 // Recovery returns the operations on a ledger that may have lost something.
 func (a *Allocator) Recovery() Recovery { return Recovery{a} }
 
-// LedgerID returns the ID of the ledger. The Allocator that opens a ledger first makes the ID, at random. Another ID
-// means another ledger: nothing holds for it that the caller knows of blocks.
+// LedgerID returns the ID of the ledger. The Allocator that opens a ledger first makes the ID, at random. If the ID is
+// another one, it is another ledger, and the blocks that the caller knows are not in it.
 func (rc Recovery) LedgerID() string { return rc.a.engine.ID }
 
 // Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the
@@ -84,9 +84,9 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 	}
 }
 
-// Resume ends the freeze of a pool and its address spaces in the ledger, which has all of their blocks again, and calls
-// Trust. If the space has counted fewer changes than changes, its count goes on from there. So copies of the ledger
-// from before the loss count less than the ledger does from now on.
+// Resume ends the freeze of a pool and its address spaces in the ledger, and calls Trust. Call it when the ledger has
+// all of their blocks again. If the space has counted fewer changes than the given number, its count goes on from that
+// number. So any copy of the ledger from before the loss has a lower count.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || rc.short(id, changes)) {
@@ -99,8 +99,8 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 	return nil
 }
 
-// Open opens a derived pool that a copy of the ledger has as closed or draining, although it is published as one that
-// exists. It fails with ErrChanged unless the pool is frozen, and with ErrUnknownPool if the pool has retired itself.
+// Open opens a derived pool that drains or is closed, although its IPPool is published. It fails with ErrChanged if the
+// pool is not frozen, and with ErrUnknownPool if the pool has retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil {

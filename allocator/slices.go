@@ -26,8 +26,8 @@ func (ss Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, er
 	return ss.a.slices.List(ctx, id)
 }
 
-// Put writes a record. ErrSlicesGiven: limit is above zero, and as many slices are given already. A slice that is given
-// already is never refused.
+// Put writes a record. It fails with ErrSlicesGiven if limit is above zero, and that many slices of the pool are given
+// already. A slice that is given already is never refused.
 func (ss Slices) Put(ctx context.Context, s ledger.Slice, limit int) error {
 	if err := errors.Join(ledger.CheckID("pool", s.Pool), ledger.CheckID("cluster", s.Cluster)); err != nil {
 		return err

@@ -34,8 +34,8 @@ func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	}, refusal
 }
 
-// unspaced refuses an address space if its pool may have none, or if the workspace has others of the pool for other
-// roles: else two claims of the same objects would get one address, each in another space.
+// unspaced refuses an address space if its pool may have none. It also refuses if the workspace has address spaces of
+// the pool for other roles: otherwise two claims for the same objects could get one address, each in another space.
 func unspaced(of *space.Pool, made ledger.Derived) error {
 	switch {
 	case len(of.In.Damage) > 0:

@@ -19,8 +19,8 @@ import (
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
 	Pool ledger.PoolID
-	// Limit ends the list after so many blocks were read, which includes blocks of other
-	// pools of the space among the addresses of Pool. 0: there is no limit.
+	// Limit ends the list when this many blocks were read. Blocks of other pools count, too, if they lie among the
+	// addresses of Pool. 0: there is no limit.
 	Limit int
 	// After begins the list behind a place, such as that of the last block of an earlier list. The zero Position begins it
 	// at the first block.

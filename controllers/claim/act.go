@@ -227,7 +227,8 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 }
 
 // settleFormer frees or retains the block that a former claim of this name has left. It fails while the former claim
-// may still hold the block, and with errUnseen if the block is retained: the pass needs to see its record.
+// may still hold the block. If the block is retained, it returns errUnseen: the pass needs the record of that block
+// first.
 func (p *pass) settleFormer(ctx context.Context) error {
 	p.facts.left = none
 	settled, err := p.r.Releases.Settle(ctx, p.former.Holder)
@@ -325,8 +326,8 @@ type slot struct {
 	memory  *memory
 }
 
-// own reports whether the record in the slot is the claim's own. The ledger had its block before the record was
-// written.
+// own reports whether the record in the slot is the claim's own. If it is, the ledger has had a block for the claim:
+// the block comes before the record.
 func (s *slot) own() bool { return records(s.Record, s.claim) }
 
 // write creates the claim's record, or updates the one that the cache shows.
@@ -368,9 +369,9 @@ func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) erro
 	return nil
 }
 
-// dropFormer deletes the retained record of a former claim, whose block this claim has. The record cannot become that
-// of this claim, because its claimRef can never be set again. If a newer record has the name, that record stays, and
-// dropFormer returns errUnseen.
+// dropFormer deletes the retained record of a former claim whose block this claim has now. The record cannot pass to
+// this claim, because the claimRef of a retained record can never be set again. If a newer record has taken the name,
+// that record stays, and dropFormer returns errUnseen.
 func (s *slot) dropFormer(ctx context.Context) error {
 	former := s.Record
 	err := s.client.Delete(ctx, former, client.Preconditions{UID: new(former.UID)})

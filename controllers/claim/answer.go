@@ -25,12 +25,12 @@ import (
 
 const (
 	// turnTime is how long a CREATE waits for another CREATE: for an earlier one of its name, or for the one that was just
-	// answered with its range.
+	// answered with the range that it asks for.
 	turnTime = 300 * time.Millisecond
 	// newcomerTime is how long a CREATE waits until its workspace is known. The workspace may have bound the API a moment
 	// ago.
 	newcomerTime = 500 * time.Millisecond
-	// failing is how long after its start an answered CREATE has usually failed, if no server knows its claim.
+	// failing is the age at which an answered CREATE has usually failed, if no server knows its claim.
 	failing = 5 * time.Second
 )
 
@@ -51,9 +51,9 @@ var errNewcomer = errors.New("the workspace is not known yet")
 
 var _ door.Answerer = (*Reconciler)(nil)
 
-// Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block that the answer shows is
-// in the ledger already, under the allocation ID that the answer shows, too. The error is door.ErrEarly while a former
-// claim, or an earlier CREATE of the name, is not settled.
+// Answer implements door.Answerer. The leader answers, from its caches and the ledger. The block in an answer is in the
+// ledger already, under the allocation ID in the answer. The error is door.ErrEarly while a former claim, or an earlier
+// CREATE of the name, is not settled.
 func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.limits.answer)
 	defer cancel()
@@ -144,7 +144,7 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, er
 	return p, err
 }
 
-// inTime calls try, and repeats it while it returns the error passing, for the time within at most. It returns the last
+// inTime calls try again and again while it returns the error passing, but no longer than within. It returns the last
 // error of try.
 func inTime(
 	ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error,
@@ -186,9 +186,9 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*pass, err
 	return p, p.asCreated(ctx)
 }
 
-// failed reports whether the CREATE of a holder, which came at since, seems to have failed. Should its claim be stored
-// all the same, the CREATE of the next claim of the name fails, and the reconcile of the stored claim takes its range
-// back.
+// failed reports whether the CREATE of a holder seems to have failed. since is when that CREATE came. If its claim is
+// stored after all, the CREATE of the next claim of the name fails, and the reconcile of the stored claim takes the
+// range back.
 func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Time) (bool, error) {
 	if r.clock.Since(since) < failing {
 		return false, nil
@@ -245,8 +245,9 @@ func (p *pass) refuses(ctx context.Context) bool {
 	return p.does != later && resolve.Unmet(p.claim, p.decision.governs(ctx), p.r.Unmet) == ipamv1alpha1.UnmetRefuse
 }
 
-// compared wraps ask for a ledger that was not compared yet: if a pool refuses for that reason, it compares the pool
-// with its published records, and asks again. A new leader answers before its controllers have seen every pool.
+// compared returns ask with one more attempt. If a pool refuses because it was not compared yet, the pool is compared
+// with its published records, and asked again. A new leader needs this: it answers before its controllers have seen
+// every pool.
 func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error), ask asksFor[T]) asksFor[T] {
 	return func(ctx context.Context, req ledger.Request) (T, error) {
 		got, err := ask(ctx, req)

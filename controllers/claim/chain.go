@@ -95,8 +95,8 @@ func (d *decision) inside(ctx context.Context, plan resolve.Plan, pool ledger.Po
 	return d.hold(ctx, pool)
 }
 
-// provide returns the last pool of the chain, and makes those that are missing. above are the pools in which it made
-// others: they may be new, too.
+// provide returns the last pool of the chain. It makes the pools of the chain that are missing. above has the pools in
+// which it made another pool; some of them may be new, too.
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
 	if err := d.unheld(plan); err != nil {
 		return pool, nil, err
@@ -127,9 +127,9 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	return pool, above, nil
 }
 
-// carve makes the pool of one level of a chain, in the first candidate of the plan that has room. The candidate is the
-// pool above or, at the top of the chain, where above is zero, a pool that a user wrote. The limit of pools is checked
-// for a pool that all workspaces share, and not for an address space that begins with the pool.
+// carve makes the pool of one level of a chain, in the first candidate of the plan that has room. The only candidate is
+// the pool above. At the top of the chain above is zero, and the candidates are pools that users wrote. The limit of
+// pools is checked only for a pool that all workspaces share, and never for an address space that begins with the pool.
 func (d *decision) carve(
 	ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool,
 ) (made ledger.Pool, err error) {
@@ -182,9 +182,9 @@ func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[led
 	})
 }
 
-// unlike returns the name of a pool in the workspace of the platform. If another derived pool has the usual name, which
-// has eight digits of the digest, it returns a name with the whole digest. Otherwise a tenant could choose a scope
-// whose pool takes the name, and this pool would get no IPPool.
+// unlike returns the name of a pool in the workspace of the platform. The usual name has eight digits of the digest. If
+// another derived pool has that name, unlike returns a name with the whole digest. Otherwise a tenant could choose a
+// scope whose pool takes the usual name, and this pool would get no IPPool.
 func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	id := made.Derived.ID()
 	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
@@ -224,9 +224,9 @@ func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []mis
 	return refusal
 }
 
-// start returns how many levels of a chain have their pool, and the deepest of these pools. If that is a pool of a
-// former class that no longer fits, start retires it, so that the claim makes its own, or returns a refusal if the pool
-// is in use.
+// start returns how many levels of a chain have their pool, and the deepest of these pools. If a former class has made
+// that pool, and it no longer fits, start retires it, and the claim makes its own. If the pool is in use, start returns
+// a refusal. A dry run retires nothing.
 func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
 	for from, pool = d.deepest(chain); from > 0; from, pool = d.deepest(chain[:from-1]) {
 		unfit := d.unfit(chain[:from], pool)
@@ -322,8 +322,9 @@ func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 			"or release everything inside it first", pool.CIDR)}
 }
 
-// unfit refuses a pool that a former class of the name has made, if the present class would make it otherwise: pools
-// belong to a class by its name. It returns nil for a pool that fits. A class that was only edited keeps its pools.
+// unfit refuses a pool that a former class of the same name has made, if the present class would make it otherwise.
+// Pools belong to a class by its name, so the present class has that pool now. unfit returns nil for a pool that fits.
+// A class that was only edited keeps its pools.
 func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refusal {
 	level, above := chain[len(chain)-1], ledger.PoolID("")
 	if len(chain) > 1 {

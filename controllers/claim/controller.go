@@ -61,11 +61,11 @@ type Options struct {
 	// MaxPools is how many pools a workspace may have, including the pools that were made for its scopes. Default: any
 	// number.
 	MaxPools int
-	// MaxWaits is at how many pools the claims of one workspace may wait. A pool counts once for each claim that waits
+	// MaxWaits limits the pools at which the claims of one workspace wait. A pool counts once for each claim that waits
 	// there. Default: any number.
 	MaxWaits int
-	// Unmet is the unmetPolicy where neither the claim nor its class has one, and neither is about networks. Default:
-	// Wait.
+	// Unmet is the unmetPolicy of a claim if neither the claim nor its class has one. Claims for a range, and claims by a
+	// class of networks, are refused instead. Default: Wait.
 	Unmet ipamv1alpha1.UnmetPolicy
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
@@ -137,8 +137,8 @@ func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 	}
 }
 
-// Changed requeues the waiting claims of a workspace that was engaged or disengaged. The pass of a claim that its cache
-// no longer shows ends the waits of the claim.
+// Changed requeues the waiting claims of a workspace that was engaged or disengaged. If the cache no longer shows a
+// claim, the claim's pass ends its waits.
 func (r *Reconciler) Changed(name multicluster.ClusterName) {
 	for _, claim := range r.waiting.of(r.Directory.Ledger(name)) {
 		r.Queue.Add(claim)
@@ -200,9 +200,10 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 	return slot.Record
 }
 
-// onRecord reacts to records. It hints at the holder of a new record whose claim the cache does not show, and at the
-// holder of a retained record that was seen deleted. When a record is deleted, it requeues the record's claim, which
-// writes it again, and the claims that wait for the name of the record.
+// onRecord reacts to records that are created or deleted. If the cache does not show the claim of a new record, it
+// hints at the holder of the record's block. If the deletion of a retained record is seen, it hints at the holder, too.
+// If the record of a claim is deleted, it requeues the claim, which writes the record again. It also requeues the
+// claims that wait for the name of a deleted record.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {

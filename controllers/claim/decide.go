@@ -30,8 +30,8 @@ type decision struct {
 	waits  waits
 	class  string // the class that governs the claim; empty if there is none, or it is not known
 
-	// succeeds reports whether the claim may take over the hold of another holder of its name, which came at since: the
-	// claim of that holder cannot exist any more.
+	// succeeds reports whether the claim may take over a range that another holder of its name has held since that time.
+	// It may if the claim of that holder cannot exist any more.
 	succeeds func(ctx context.Context, to ledger.Holder, since time.Time) (bool, error)
 	dry      bool        // nothing is to be taken
 	begun    bool        // of a CREATE: its turn has come
@@ -59,7 +59,7 @@ type waits interface {
 	// nowhere ends all waits for room.
 	nowhere()
 	// at lets the claim wait for room at the pools of these requests, and at no other pool. It returns false if the claims
-	// of the workspace wait at too many pools: then the claim waits at none.
+	// of the workspace wait at too many pools: then the claim waits at none, and is requeued later.
 	at(requests []ledger.Request) bool
 	// unchecked is called when a pool was not compared yet with its IPPool. It returns an error if the claim must not
 	// report that yet.
@@ -84,7 +84,8 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	return d.try(ctx, plan)
 }
 
-// plan resolves the claim. It first lets the claim wait for every topic that may change the plan, and for more topics.
+// plan resolves the claim. Before that, it lets the claim wait for every topic that may change the plan, and for the
+// topics in more.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
 	topics := append(topicsOf(d.claim, d.from, d.r.Directory.Platform(), d.r.Directory.Find), more...)
 	waits := d.waits.enter(topics)
@@ -107,8 +108,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	return plan, err
 }
 
-// resolve applies policy to the catalog, and notes the class of the claim. An error of the catalog comes before a
-// refusal.
+// resolve applies policy to the catalog, and notes the class of the claim. If the catalog failed, resolve returns that
+// error, and no refusal.
 func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
@@ -176,9 +177,9 @@ func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error)
 	return got, n.refuse(ctx, n.plan, tried)
 }
 
-// drawFrom asks a pool or, where addresses are unique within the claim's scope, the address space that the pool has for
-// the scope. An address space begins with its first block. In a dry run drawFrom asks the pool instead of an address
-// space that has not begun.
+// drawFrom asks one candidate: a pool or, where addresses are unique within the claim's scope, the address space that
+// the pool has for the scope. An address space begins with its first block. If it has not begun, n.more may refuse it,
+// and a dry run asks the pool instead.
 func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger.Request) (got T, err error) {
 	if _, known := d.r.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
 		return n.ask(ctx, request)
@@ -195,7 +196,8 @@ func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger
 	return n.ask(ctx, request)
 }
 
-// ordered puts the candidate first in which the claim's former block cools, because the claim gets that block back.
+// ordered returns the candidates in the order in which they are asked. If the claim's former block cools in one of
+// them, that candidate comes first, because the claim gets the block back.
 func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	if len(plan.Candidates) < 2 {
 		return plan.Candidates
@@ -280,8 +282,8 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 	return refusal
 }
 
-// unstored says when the requested address becomes free, if it was answered to another CREATE of the claim's name whose
-// claim was not stored. For any other address it returns nothing.
+// unstored says when the requested address becomes free, if an earlier CREATE of this name was answered with it and the
+// claim of that CREATE was not stored. Otherwise it returns nothing.
 func (d *decision) unstored(ctx context.Context, tried []miss) string {
 	for _, m := range tried {
 		blocks, err := d.r.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)

@@ -10,13 +10,14 @@ const (
 	// missedDelay is the delay of the requeue of a claim that is gone for certain, although the cache shows it.
 	missedDelay = 10 * time.Second
 
-	// checking is how long after the start a claim does not report a pool that was not compared yet with the ledger.
+	// checking is the time after the start during which a claim does not report that a pool was not compared with the
+	// ledger yet.
 	checking = 10 * time.Second
 
-	// coming is how long at most a claim leaves a new pool to older claims that were not woken yet.
+	// coming is the age of a new pool up to which a claim leaves the pool to older claims that were not woken yet.
 	coming = 5 * time.Second
 
-	// settling is how long a new claim does not report a former claim of its name.
+	// settling is the age of a claim up to which it does not report that a former claim of its name is not settled.
 	settling = 10 * time.Second
 
 	// unfinished is how old a claim that shows its block must be before its status shows a fault of the controller. CREATE

@@ -21,7 +21,7 @@ import (
 )
 
 // pass is one reconcile of one claim, or the answer to its CREATE. It reads the facts that the table asks for, and
-// carries out its actions.
+// carries out the actions of the table.
 type pass struct {
 	r        *Reconciler
 	claim    *ipamv1alpha1.IPClaim
@@ -161,8 +161,8 @@ func (p *pass) has(ctx context.Context, block ledger.Block) error {
 }
 
 // findShown reads facts.shown: whether another ID of the claim's name holds the block that the claim shows. That may be
-// the ID of a former claim, or the claim's own allocation ID, which a server drops if it does not know the field. A
-// text that is not a prefix lies in no pool.
+// the ID of a former claim. It may also be the claim's own allocation ID: a server that does not know the field of that
+// ID drops it from the status. A text that is not a prefix lies in no pool.
 func (p *pass) findShown(ctx context.Context) error {
 	p.facts.shown = none
 	prefix, _ := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
@@ -176,8 +176,8 @@ func (p *pass) findShown(ctx context.Context) error {
 	return err
 }
 
-// namesake finds the block of a prefix in the pools that the claim shows, if a claim of this name holds it. It finds no
-// ranges: see contest.
+// namesake returns the block at a prefix, if a claim of this name holds it. It looks in the pool that the claim's
+// status names, and in the tenant's address spaces of that pool. It finds no ranges: see contest.
 func (p *pass) namesake(ctx context.Context, shown netip.Prefix) (b ledger.Block, ok bool, err error) {
 	pools, err := p.shownPools(ctx)
 	if err != nil || p.facts.target == aRange {
@@ -229,8 +229,8 @@ func (p *pass) shownPool(ctx context.Context) (id ledger.PoolID, found bool, err
 	return id, found && known && view.Err() == nil, view.Err()
 }
 
-// findLeft reads facts.left. A former claim of the name may have left a block whose record the cache does not show yet,
-// the record of another claim, or a record that retains a block.
+// findLeft reads facts.left. A former claim of the name may have left a record that names it, a record that retains a
+// block, or a block whose record the cache does not show yet.
 func (p *pass) findLeft(ctx context.Context) (err error) {
 	found := p.slot.Record
 	switch p.facts.record {
@@ -254,8 +254,8 @@ func (p *pass) findLeft(ctx context.Context) (err error) {
 	return err
 }
 
-// findRetained reads whether the claim gets the block that a retained record keeps. A claim that shows a block does
-// not: it waits for the deletion of the record.
+// findRetained reads whether the claim gets the block that a retained record keeps. A claim that shows a block does not
+// get it, and waits for the deletion of the record.
 func (p *pass) findRetained(ctx context.Context) (err error) {
 	found := p.slot.Record
 	if p.facts.showing != blank {
@@ -343,7 +343,7 @@ func (p *pass) forged(ctx context.Context) error {
 	return nil
 }
 
-// itself returns the claim as a holder whose ID is its UID, as the servers know it.
+// itself returns the claim as a holder under its UID, by which the servers know it.
 func (p *pass) itself() ledger.Holder {
 	h := p.decision.holder
 	h.Claim = ledger.ClaimID(p.claim.UID)

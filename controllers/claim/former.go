@@ -13,9 +13,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// formers are the claims that were bound or deleted a moment ago, and whose blocks may be retained. Meanwhile the cache
-// is not trusted about their names: it may lack a record that keeps a block for the next claim of the name, or from it.
-// No rule of safety depends on formers: a restart loses them. The clock is required. Safe for concurrent use.
+// formers has the claims that were bound or deleted a moment ago, and whose blocks may be retained. For the names of
+// these claims the cache is not trusted: it may lack a record that keeps a block for the next claim of the name, or
+// from it. No rule of safety depends on formers: a restart loses them. The clock is required. Safe for concurrent use.
 type formers struct {
 	clock clock.PassiveClock
 
@@ -68,8 +68,9 @@ func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
 }
 
-// noteFormer notes a claim that was bound or deleted, unless its block will be freed, by its own reclaim policy or that
-// of its class. The next claim of its name may come before the caches show its record.
+// noteFormer notes a claim that was bound or deleted. If the claim's reclaim policy, or else that of its class, is
+// Delete, it notes nothing: the block will be freed. The next claim of the name may come before the caches show the
+// record.
 func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
 	if err != nil || policy != ledger.Delete {

@@ -17,10 +17,11 @@ import (
 // cacheLag is how long the cache may take to show a write.
 const cacheLag = 10 * time.Second
 
-// memory has the facts about single claims that this replica knows, and that its cache does not show yet. It avoids a
-// second write of the same, and blocks for claims that are gone. No rule of safety depends on memory: a restart loses
-// it. An entry ends when the cache shows the same, when the claim's deletion is seen, or at the end of a pass during
-// which it was seen. The clock is required. Safe for concurrent use.
+// memory has the facts about single claims that this replica knows, and that its cache does not show yet. It keeps a
+// pass from repeating a write, and from binding a block for a claim that is gone. No rule of safety depends on memory:
+// a restart loses it. An entry is removed when the cache shows the same, or when the claim's deletion is seen. A pass
+// that is under way then may add another entry, and its end removes that. The clock is required. Safe for concurrent
+// use.
 type memory struct {
 	clock clock.PassiveClock
 
@@ -111,15 +112,16 @@ func (m *memory) found(claim types.UID) {
 	m.update(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
 }
 
-// recordFailure notes that a reconcile of a claim ended with a fault. again reports whether an earlier one did, and
-// none since found the claim settled.
+// recordFailure notes that a reconcile of a claim ended with a fault. again is true if an earlier reconcile failed,
+// too, and none in between found the claim settled.
 func (m *memory) recordFailure(claim types.UID) (again bool) {
 	m.update(claim, func(known *memo) { again, known.failed = known.failed, true })
 	return again
 }
 
-// lacks notes that the ledger does not have the block that a claim shows. It reports whether it was called for the same
-// block at least the time lasting ago. If an older copy replaces the ledger, the process ends sooner than that.
+// lacks notes that the ledger does not have the block that a claim shows. It returns true if the first such call for
+// this block was at least the duration lasting ago. A process whose ledger is replaced by an older copy ends sooner
+// than that.
 func (m *memory) lacks(claim types.UID, shown string) (before bool) {
 	m.update(claim, func(known *memo) {
 		if known.lacking.shown != shown {
@@ -233,10 +235,10 @@ func version(of record.Slot) string {
 var errGone = errors.New("the claim is gone, and the cache has missed it")
 
 // confirmAlive asks the servers about a claim that a server did not know. A cache that has missed the deletion of a
-// claim shows it until its next list: each pass would bind a block for the claim, which would be freed again. If the
-// cache still shows a claim that is gone after cacheLag, confirmAlive hints at it. It hints no earlier, because the
-// event of the deletion says more: by that event a record that was stored after the deletion is told from one that is
-// to be retained.
+// claim shows it until its next list. Until then each pass would bind a block for the claim, which would be freed
+// again. If the cache still shows the claim cacheLag later, confirmAlive hints that the claim is gone. It does not hint
+// earlier, because the event of the deletion says more: it tells a record that was stored after the deletion from a
+// record that is to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
 	_, lasting := p.r.memory.markedGone(p.claim.UID)
 	gone, err := p.r.Releases.Gone(ctx, p.itself())

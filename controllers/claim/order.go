@@ -25,17 +25,18 @@ import (
 // errBehind: an older claim of the workspace comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
-// behind reports whether older claims of the tenant must ask a candidate first. They wait for the candidate, or for the
-// class of this claim, and were woken and have not asked since. Or they are about to be woken, because the pool has
-// just come.
+// behind reports whether an older claim of the tenant must ask a candidate first. That is a claim which waits for the
+// candidate, or for the class of this claim, and which was woken and has not asked since. If the pool has just become
+// ready, it may also be a claim that is about to be woken.
 func (d *decision) behind(c resolve.Candidate) bool {
 	of := topicsOfPool(c.Owner.Cluster, c.Pool)
 	return d.r.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
 		d.r.announced.lags(c.Pool, d.r.clock) && d.r.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended, and queues a claim that was set aside behind
-// it. aside is true if the claim of the pass itself is set aside: an older claim queues it later.
+// end notes that the pass of a claim has asked a candidate, or has ended. If another claim was set aside behind this
+// one, end queues that claim. behind says that the pass has ended behind an older claim. aside is true if the claim of
+// the pass is set aside for that: an older claim queues it later.
 func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
 	aside, next, ok := r.waiting.end(claim, behind)
 	if ok {
@@ -84,9 +85,9 @@ const (
 // wokenClaim is a claim that was woken.
 type wokenClaim = wait.Waiter[mcreconcile.Request, due, stage]
 
-// wake returns the claims that wait for any of the topics, oldest first, and notes them as woken. Until a woken claim
-// has asked a candidate, or a pass of it has ended otherwise, younger claims of its tenant that ask the same pools are
-// behind it.
+// wake returns the claims that wait for any of the topics, oldest first, and notes them as woken. Younger claims of a
+// tenant that ask the same pools are behind a woken claim, until it has asked a candidate, or its pass has ended
+// without that.
 func (w *waiting) wake(topics ...topic) (found []mcreconcile.Request) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -109,8 +110,9 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 // move notes the stage of a woken claim.
 func (w *waiting) move(c *wokenClaim, to stage) { w.woken.Put(c.Key, c.Tenant, c.Since, to, due{}) }
 
-// made notes when the claim of a pass was created. If a former claim of its name was woken, that one was perhaps older,
-// and a claim may be set aside behind it. made returns this claim, to be queued, if ok.
+// made notes when the claim of a pass was created. The woken claim may be a former claim of its name, perhaps an older
+// one, and another claim may be set aside behind it. If that claim is behind no claim now, made returns it, to be
+// queued, and ok is true.
 func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -132,9 +134,9 @@ func (w *waiting) next(tenant string) (oldest mcreconcile.Request, ok bool) {
 	return c.Key, true
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended. A claim whose pass ended behind older claims
-// is set aside, unless no older claim is left. If ok, next is to be queued: a claim that was set aside, and is behind
-// no claim now.
+// end notes that the pass of a claim has asked a candidate, or has ended. If the pass has ended behind older claims,
+// and one of them is left, the claim is set aside. If ok is true, next is to be queued: a claim that was set aside, and
+// is behind no claim now.
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()

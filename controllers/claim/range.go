@@ -69,8 +69,8 @@ func (d *decision) drop(ctx context.Context) error {
 	return err
 }
 
-// contest returns why another claim keeps a pool, or errAgain if the other claim does not hold it any more. This claim
-// takes over the hold of a former claim of the same name.
+// contest returns why the claim does not get a pool that another claim holds. It returns errAgain if the other claim no
+// longer holds the pool. If the other claim is a former claim of the same name, its hold passes to this claim.
 func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Holder) error {
 	if d.dry {
 		return heldBy(pool, by, d.tenant())

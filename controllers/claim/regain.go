@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// regain asks the ledger again for the block or range that the claim shows, and that the ledger does not have. If a
-// range is refused, the table decides on.
+// regain asks the ledger again for the block or range that the claim shows, and that the ledger does not have. If the
+// ledger refuses a range, regain notes that in facts.shown, and the table decides again.
 func (p *pass) regain(ctx context.Context) (err error) {
 	if p.facts.target == aBlock {
 		p.block, err = p.regainBlock(ctx)
@@ -90,7 +90,7 @@ func (p *pass) others(ctx context.Context, r ledger.Request) string {
 	return "a claim of another workspace"
 }
 
-// regainRange lets the claim hold the range that it shows again. The hold was given up, or another ID of the claim's
+// regainRange lets the claim hold again the range that it shows. The hold was given up, or another ID of the claim's
 // name has it. A refusal says why the claim cannot hold the range.
 func (p *pass) regainRange(ctx context.Context) (ledger.Block, error) {
 	other := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}

@@ -80,7 +80,7 @@ func (r *report) age() time.Duration { return r.clock.Since(r.claim.CreationTime
 // component is the reporter of the controller's events.
 const component = "ipam-controller"
 
-// warn emits the event of a refusal. A success has no event, unless something had failed before: the status shows it.
+// warn emits the event of a refusal. A success has an event only after a failure: otherwise the status is enough.
 func (r *report) warn(refusal *outcome.Refusal) {
 	r.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
 }

@@ -49,7 +49,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 }
 
 // planReuse resolves a claim whose name a retained record has. It returns a refusal if the policy of the claim is not
-// Reuse, or if the claim would be refused without the record, too.
+// Reuse, or if the claim would be refused even without that record.
 func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocation) (resolve.Plan, error) {
 	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
 	refusal, refused := errors.AsType[*outcome.Refusal](err)

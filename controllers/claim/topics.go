@@ -98,7 +98,7 @@ func recordTopicOf(cluster ledger.ClusterName, namespace, name string) topic {
 	return topic{recordTopic, cluster, namespace + "/" + name}
 }
 
-// topicsOfPool lists the topics that a change of pools touches. Several pools are one pool before and after the change.
+// topicsOfPool lists the topics that a change of a pool touches. pools has the pool before and after the change.
 func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []topic {
 	topics := []topic{{kind: labelTopic, cluster: cluster}}
 	for _, pool := range pools {

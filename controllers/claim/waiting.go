@@ -120,8 +120,8 @@ func (w *waiting) on(topics ...topic) (found []mcreconcile.Request) {
 // together a few times a second.
 
 const (
-	// askAgain is the delay of the requeue of a claim that more pools could serve than it waits at. With many claims
-	// without a place the delay is longer: see untilTurn.
+	// askAgain is the delay before a claim is requeued that waits at fewer pools than could serve it. If many claims of
+	// the workspace have no place, the delay is longer: see untilTurn.
 	askAgain = time.Minute
 	// apart is the time between two passes over claims of one workspace that have no place.
 	apart = time.Second / 4
@@ -133,9 +133,9 @@ type places struct {
 	over  int // claims that got no place
 }
 
-// occupy notes at how many pools a claim waits that has entered, and gives it as many places. Its workspace may have
-// most places; 0: any number. If the workspace would have more, the claim gets no place, and occupy returns how many
-// claims of the workspace have none. Otherwise it returns 0.
+// occupy gives a claim that has entered one place for each of the pools at which it waits. most limits the places of
+// its workspace; 0: there is no limit. If the workspace would exceed the limit, the claim gets no place, and occupy
+// returns how many claims of the workspace have none. Otherwise it returns 0.
 func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	w.lock()
 	defer w.mu.Unlock()

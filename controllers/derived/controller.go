@@ -160,8 +160,8 @@ func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
 	return c.Idle, c.Idle == 0
 }
 
-// Seen queues the pool of an IPPool that was created (before is nil) or deleted (after is nil) in a workspace. A change
-// of an IPPool it ignores. It does not block.
+// Seen queues the pool of an IPPool that was created (before is nil) or deleted (after is nil) in a workspace. It
+// ignores a change of an IPPool. It does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	object := cmp.Or(after, before)
 	if before != nil && after != nil || object.Spec.ClassRef == nil {

@@ -125,9 +125,9 @@ func (a *Adopter) Start(ctx context.Context) error {
 	}
 }
 
-// pass adopts what is published and missing in the ledger, and resumes the pools that are whole then. A stuck pool
-// stays frozen, and pass returns an error for it. It keeps other pools frozen only if they share its addresses, because
-// a tenant, or one unreadable key, can make a pool stuck.
+// pass adopts the published blocks and pools that the ledger lacks, and resumes the pools that are whole then. A stuck
+// pool stays frozen, and pass returns an error for it. Other pools stay frozen with it only if they share its
+// addresses: a tenant, or one unreadable key, can make a pool stuck.
 func (a *Adopter) pass(ctx context.Context) error {
 	a.unnamed.forget(a.Directory)
 	world, err := a.survey(ctx)
@@ -175,8 +175,8 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	return resumed, stuck
 }
 
-// bringBack lets a pool allocate blocks again. An authored pool whose IPPool is being deleted without our finalizer it
-// drains at once, because no controller would retire that pool.
+// bringBack lets a pool allocate blocks again. If the IPPool of an authored pool is being deleted without our
+// finalizer, bringBack drains the pool at once, because no controller would retire it.
 func (a *Adopter) bringBack(ctx context.Context, p *pool) error {
 	err := a.Ledger.Recovery().Resume(ctx, p.id, p.beyond(a.Ledger.Recovery().LedgerID()))
 	if err != nil || !p.leaves || p.derived != nil {

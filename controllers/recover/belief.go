@@ -98,8 +98,8 @@ func (w *world) takeAlone(ctx context.Context, r record) (err error) {
 	return w.place(ctx, r)
 }
 
-// vacant returns the record with the pool, or the address space of that pool, to which the block belongs. It returns
-// errOthers if another block overlaps it, unless that block is cooling.
+// vacant returns the record with the pool to which its block belongs: the record's pool, or an address space of that
+// pool. It returns errOthers if another block overlaps the prefix, and does not cool.
 func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	scope, err := a.unique(ctx, r)
 	if err != nil {
@@ -186,9 +186,9 @@ func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 }
 
 // entitled returns nil if the pool and the class of a claim admit its workspace, and the workspace is bound. Otherwise
-// it returns the reason. After a start the caches do not show all workspaces yet, so while hesitates is true a
-// workspace without a known path yields errUnnamed. Later such a workspace counts as a stranger, or as gone, because a
-// tenant can hide its path for ever.
+// it returns the reason. After a start the caches do not show all workspaces yet. So if the path of the workspace is
+// not known, entitled returns errUnnamed as long as hesitates says that the path may still become known. Later such a
+// workspace counts as a stranger, or as gone, because a tenant can hide its path for ever.
 func (a *Adopter) entitled(ctx context.Context, r record) error {
 	h := r.request.Holder
 	from, why := a.Directory.Workspace(h.Cluster), errStranger
@@ -239,8 +239,8 @@ func (a *Adopter) serves(ctx context.Context, r record, from directory.Workspace
 }
 
 // orphan returns the verdict Unbound if a claim or IPAllocation is left over from a workspace that is bound nowhere.
-// kcp's wildcard lists select objects by the identity of the export. They show an object for ever that was stored while
-// its workspace was being unbound.
+// kcp's wildcard lists select objects by the identity of the export. If an object was stored while its workspace was
+// being unbound, the lists show it for ever.
 func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
 		return live.Answer{}, nil
@@ -256,8 +256,8 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
 
 // leave logs and counts a record that is not adopted. An IPAllocation names a pool of another workspace by the path of
-// that workspace, and the path may have changed since. So leave notes such an IPAllocation, and doubted keeps the lost
-// pools frozen that it may mean. A claim keeps no pool frozen, because a tenant can write any status.
+// that workspace, and the path may have changed since. So leave notes such an IPAllocation, and doubted keeps frozen
+// the lost pools that it may mean. A claim keeps no pool frozen, because a tenant can write any status.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,9 +273,9 @@ func (w *world) leave(ctx context.Context, r record, why error) {
 		"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
 }
 
-// doubted keeps each lost pool frozen that an unplaced IPAllocation may mean: a pool of the name that the IPAllocation
-// shows, whose CIDR overlaps the block. An IPAllocation of a workspace that is bound nowhere keeps no pool frozen,
-// because nobody can delete it.
+// doubted keeps frozen each lost pool that an unplaced IPAllocation may mean: a pool that has the name in the
+// IPAllocation, and a CIDR that overlaps the block. An IPAllocation of a workspace that is bound nowhere keeps no pool
+// frozen, because nobody can delete it.
 func (w *world) doubted(ctx context.Context) error {
 	asked := map[ledger.ClusterName]live.Answer{}
 	for _, r := range w.unplaced {

@@ -113,8 +113,8 @@ func (s *blocks) add(b ledger.Block) {
 	s.count++
 }
 
-// keep stores a name, and returns its offset in names. Each offset is higher than the one before: by these, seal knows
-// which block was added first. So an empty name takes a byte, too.
+// keep stores a name, and returns its offset in names. Each offset is higher than the one before, so the offsets tell
+// seal which block was added first. For that reason an empty name takes a byte, too.
 func (s *blocks) keep(name string) uint32 {
 	last := len(s.names) - 1
 	if last < 0 || len(s.names[last])+len(name) >= page-1 {

@@ -47,10 +47,11 @@ func (w *world) enterRest(ctx context.Context) error {
 	return w.enterLate(ctx, func(*pool) bool { return true })
 }
 
-// enterLate restores those of the late children that these selects: pools that are being deleted, and the pools below
-// them. The ledger may have retired such a pool before the loss, and allocated its addresses to others, which keep
-// them. So the IPAllocations of all other pools are adopted before it. A pool without a block in any IPAllocation is
-// restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any pool.
+// enterLate restores the late children that these selects. Late children are pools that are being deleted, and the
+// pools below them. The ledger may have retired such a pool before the loss, and allocated its addresses to others,
+// which keep them. So the IPAllocations of all other pools are adopted first. A late child without a block in any
+// IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any
+// pool.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	orphans, err := w.enterChildren(ctx, these)
 	if err != nil {
@@ -121,8 +122,8 @@ func (w *world) vouchFor(p *pool, r record) {
 	}
 }
 
-// claimed keeps frozen each pool that may be a child's parent and overlaps the child's CIDR, if several pools fit the
-// child's reference.
+// claimed handles a child whose parent reference fits several pools. It keeps frozen each of these pools that overlaps
+// the child's CIDR, because it may be the parent.
 func (w *world) claimed(child *pool) error {
 	meant := w.meant(child.owner.Cluster, *child.parent)
 	if len(meant) < 2 {
@@ -167,7 +168,7 @@ func (w *world) register(ctx context.Context, p *pool) error {
 }
 
 // displace retires a pool of the restored ledger whose IPPool was deleted after the copy was taken. If the pool has
-// blocks, displace drains it. It does nothing unless a live read confirms that the IPPool is gone.
+// blocks, displace drains it. It does so only if a live read confirms that the IPPool is gone.
 func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	answer, err := a.Record.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
 	if err != nil || answer.Verdict != live.Gone {
@@ -198,7 +199,7 @@ func (w *world) restore(ctx context.Context, p, parent *pool) error {
 }
 
 // carve carves a child from its parent. If another holder has addresses of the child, carve hints at that holder, and
-// fails. A child that is being deleted counts as retired then.
+// fails. But if the child is being deleted, it counts as retired, and is stuck.
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	in := p.carvedIn()
 	request := ledger.Request{
@@ -222,8 +223,8 @@ func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 }
 
 // errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no
-// IPAllocation shows a block of the child. The child's status may be forged, past all policies. If the parent was
-// changed instead, the child alone loses.
+// IPAllocation shows a block of the child. The child's status may be forged, past all policies. If it is not, the
+// parent has changed, and only this child is lost.
 var errUninvited = errors.New("its parent would not give it this block, and no record says that it has it")
 
 // refuse leaves out a child that its parent does not admit. While the path of the child's workspace may still become
@@ -281,9 +282,9 @@ func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Reques
 	return err
 }
 
-// clear retires a derived pool of the restored ledger that was retired, and made again at other addresses, since the
-// copy was taken. If claims still hold the pool or blocks of it, clear hints at these claims, and fails: another pass
-// follows their release.
+// clear retires a derived pool that the restored ledger has at former addresses: since the copy was taken, the pool was
+// retired, and made again elsewhere. If claims still hold the pool or blocks of it, clear hints at these claims, and
+// fails: another pass follows their release.
 func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	err := a.Ledger.Pools().Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {

@@ -113,7 +113,7 @@ func (l *losses) wait(now time.Time) time.Duration {
 }
 
 // ready reports whether the backoff of a pool is over, so that a pass may begin for it. A pool that is newly found lost
-// has none.
+// has no backoff.
 func (l *losses) ready(id ledger.PoolID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

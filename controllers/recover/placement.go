@@ -74,8 +74,8 @@ func (w *world) adoptEach(ctx context.Context, list client.ObjectList) error {
 }
 
 // take adopts the block of an IPAllocation, or amends the block that the ledger has for it. If others have the
-// addresses, take notes the IPAllocation for decide. A claim it notes for believe. An IPAllocation whose block lies
-// outside the pool is never adopted: it is logged, and keeps no pool frozen.
+// addresses, take notes the IPAllocation for decide. If the record is a claim, take only notes it, for believe. An
+// IPAllocation whose block lies outside the pool is never adopted: it is logged, and keeps no pool frozen.
 func (w *world) take(ctx context.Context, r record) error {
 	switch {
 	case r.claimed:

@@ -44,11 +44,11 @@ type parts struct {
 	hints *Hints
 }
 
-// Serve lets the server answer by a verifier, and refuse to repair. Call it before Start.
+// Serve sets the verifier by which the server answers. The server refuses to repair. Call it before Start.
 func (s *Server) Serve(v *Verifier) { s.parts.Store(&parts{Verifier: v}) }
 
-// Lead lets the server answer by a verifier, and repair by hints. Call it on the leader, which runs the controllers
-// that receive the hints.
+// Lead sets the verifier by which the server answers, and the hints by which it repairs. Call it on the leader, which
+// runs the controllers that receive the hints.
 func (s *Server) Lead(v *Verifier, h Hints) { s.parts.Store(&parts{v, &h}) }
 
 var _ manager.LeaderElectionRunnable = (*Server)(nil)

@@ -145,9 +145,9 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 // that path. The workspace may also be bound nowhere, because kcp lists some objects of deleted workspaces.
 var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
 
-// known returns an IPPool as it is, unless it shows no CIDR and is that of a frozen derived pool. Such an IPPool was
-// deleted, for example with its APIBinding, and made again. known returns a copy of it with the status that the
-// ledger's pool had.
+// known returns an IPPool, usually as it is. But the IPPool of a frozen derived pool may show no CIDR, because it was
+// deleted, for example with its APIBinding, and made again. Then known returns a copy with the status that the ledger's
+// pool had.
 func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
 		return object
@@ -163,8 +163,8 @@ func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool)
 	return object
 }
 
-// stick notes the fault that keeps one pool from being made whole. A fault that stops the whole pass it returns
-// instead: the ledger is unavailable, or the context has ended.
+// stick notes the fault that keeps one pool from being made whole. If the fault stops the whole pass, because the
+// ledger is unavailable or the context has ended, stick returns the fault instead.
 func (w *world) stick(p *pool, fault error) error {
 	for _, everybodys := range []error{
 		ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded,

@@ -114,8 +114,8 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// served notes that a read, which began at asked, has shown a workspace as bound. It ends an absence that a census has
-// found before.
+// served notes that a read has shown a workspace as bound. asked is when the read began. It ends an absence that a
+// census found before.
 func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,8 +65,8 @@ type Options struct {
 	// RetireClosed retires a range that was closed for the DELETE of its claim, when the claim is gone. Required with
 	// Ranges.
 	RetireClosed func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
-	// Dropped is called with any other range when the hold of its claim, which is gone, has ended. It must not block.
-	// Default: a function that does nothing.
+	// Dropped is called when the claim of an open range is gone, and its hold has ended. It must not block. Default: a
+	// function that does nothing.
 	Dropped func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int

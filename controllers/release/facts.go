@@ -47,7 +47,7 @@ func (c *Controller) young(s *suspect, now time.Time) bool {
 	return !failed
 }
 
-// shown reports whether the claim that has the holder's name now shows the holder's block or range, or is named by the
+// shown reports whether a claim that has the holder's name now shows the holder's block or range, or is named by the
 // record of that block. Such a claim has lost its allocation ID, and its reconcile takes the block over.
 func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if s.later == nil || !s.known {

@@ -3,7 +3,7 @@ package release
 // This table decides, from facts alone, what becomes of a block whose holder may be gone. [Controller.settle] reads the
 // facts. [Controller.act] looks up the action, and carries it out.
 
-// verdict says whether a holder is gone: it follows from the answers of the servers, and from how the holder was last
+// verdict says whether a holder is gone. It follows from the answers of the servers, and from how the holder was last
 // seen.
 type verdict int
 

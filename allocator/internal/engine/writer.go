@@ -112,8 +112,8 @@ func (w *writer) take() {
 }
 
 // pass passes over a call that needs a transaction of its own, and over the later calls of its workspace, while a group
-// of other calls is gathered. Else each such call would part the calls of all other workspaces. It reports false for
-// any other call.
+// of other calls is gathered. Otherwise each such call would end the group early, for all workspaces. It reports false
+// for any other call.
 func (w *writer) pass(c *call, g *group) bool {
 	if !c.Alone || g.calls[0].Alone {
 		return false

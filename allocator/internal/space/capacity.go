@@ -51,8 +51,9 @@ func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	return n
 }
 
-// unreserved returns how many addresses are free, including those that are only held or drafted. It makes these free in
-// the index and counts, because only the index tells whether they are excluded, or in a block of another Allocator.
+// unreserved returns how many addresses are free, including those that are only held or drafted. It frees those in the
+// index, counts, and takes them again. Only the index tells whether they are excluded, or in a block of another
+// Allocator.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
 	for prefix := range p.In.reserved() {

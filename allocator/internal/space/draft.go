@@ -31,8 +31,8 @@ func (d *Draft) len() int {
 	return len(d.taken)
 }
 
-// Pending returns how many addresses the draft is about to take on the accounts of requests. It has the account of this
-// request with its pool, if that has a limit. An account is counted when a request asks for it first.
+// Pending returns how many addresses the draft is about to take, by account. If the request has a limit of its pool,
+// the result includes that account. An account is counted when a request first asks for it.
 func (d *Draft) Pending(r ledger.Request) Pending {
 	if d == nil || r.Limits.Pool == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Wait adds a claim to the waitlist of a pool, and holds room for it if there is any. So it is always true of the
-// waitlist that no claim without a hold fits into the free space, unless a limit stops it.
+// Wait adds a claim to the waitlist of a pool, and holds room for it if there is any. So no waiting claim fits into the
+// free space, except claims that have a hold, or that a limit stops.
 func (r *Room) Wait(p *Pool, req ledger.Request) {
 	if w := p.Waiting.find(req.Holder.Claim); w != nil && (w.held || !w.alike(req)) {
 		r.Withdraw(p, req.Holder.Claim)

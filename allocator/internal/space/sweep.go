@@ -93,9 +93,9 @@ func (s *sweep) tell(w *Waiter, why reason) {
 	s.room.news.wake(&w.request.Holder)
 }
 
-// hasPlace reports whether the limits of a waiter have addresses for it beside the waiters of its kind that wait for
-// room already. If the first of these finds no room, none does: so no more waiters are told to wait for room than the
-// limits could serve. The others are swept when one of these leaves without a block; see Room.remove.
+// hasPlace reports whether the limits of a waiter leave addresses for it, beside the waiters of the same kind that wait
+// for room already. If one of these finds no room, none of them does. So no more waiters are told to wait for room than
+// the limits could serve. The others are swept when one of these leaves without a block; see Room.remove.
 func (s *sweep) hasPlace(w *Waiter) bool {
 	told := s.pool.Waiting.list.Count(string(w.cluster()), thing{kindOf(w.request), noRoom})
 	places := new(big.Int).Mul(big.NewInt(int64(told)), s.pool.wanted(w.request))
@@ -106,8 +106,9 @@ func (s *sweep) hasPlace(w *Waiter) bool {
 	return s.pool.Over(w.request, pending) == nil
 }
 
-// wished returns the waiter to serve when a workspace has its turn by the waiter inTurn: the next one for an exact
-// prefix that comes first, or else inTurn itself. It returns each of the former once.
+// wished returns the waiter to serve when the turn of a workspace comes by the waiter inTurn. If a waiter of the
+// workspace for an exact prefix comes first, wished returns that one, and each such waiter once. Otherwise it returns
+// inTurn.
 func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
 	if !fits || len(s.exact) == 0 {
 		return inTurn
