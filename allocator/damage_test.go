@@ -71,7 +71,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 }
 
 // A value that cannot be read when the ledger is opened stops its own space, and errors name its key. All other spaces
-// go on. When the key can be read again, or is gone, the Allocator that opens the ledger then serves that space.
+// go on. When the key can be read again, or is gone, the next Allocator that opens the ledger serves that space.
 func TestUnreadable_StopsItsSpaceAlone(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {

@@ -81,8 +81,8 @@ func TestDrop_LeavesALaterHold(t *testing.T) {
 	}
 }
 
-// The address spaces that a workspace has in pools of other workspaces count for it, and so do the pools for all
-// workspaces that it was the first to need, also after a restart.
+// Some pools in other workspaces count for a workspace, also after a restart: its address spaces in the pools of
+// others, and the shared pools that it was the first to need.
 func TestCount_AddsPoolsInOtherWorkspaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	l.pool("flat", "10.1.0.0/16")

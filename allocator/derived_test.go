@@ -190,8 +190,8 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool in which there are only idle derived pools is not in use. A block in one of them, or its hold by a claim,
-// makes the pools above it used.
+// A pool in which there are only idle derived pools is not in use. If one of these has a block, or a claim holds it,
+// the pools above it are in use.
 func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d := l.Derived()

@@ -129,7 +129,7 @@ func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Calls that have a transaction of their own each do not part the calls of another workspace, which share a
+// Calls that each need a transaction of their own do not split the calls of another workspace, which share a
 // transaction.
 func TestGroup_IsNotPartedByCallsOfAnotherWorkspace(t *testing.T) {
 	const many = 8

@@ -97,8 +97,8 @@ func TestFrozen_EndsWhenTheFrozenPoolIsRetired(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A ledger is behind by the changes that it lacks, whatever was done to it after it was opened. After Resume its count
-// goes on from the given number.
+// A ledger is behind by the changes that it lacked when it was opened, however many changes are made afterwards. After
+// Resume its count goes on from the given number.
 func TestBehind_IgnoresLaterChanges(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "a", 26))

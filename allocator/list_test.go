@@ -74,8 +74,8 @@ func dense(first string, n int) []netip.Prefix {
 	return blocks
 }
 
-// A list, whole or in parts, has every block once, in order. For it etcd counts not many more keys than it reads,
-// however the blocks lie: no page counts many, unless it is the first behind a hole.
+// A list, whole or in parts, has every block once, in order. However the blocks lie, etcd counts not many more keys for
+// the list than it reads. Only the first page behind a hole may make it count many.
 func TestList_CountsLittleMoreThanItReads(t *testing.T) {
 	const page, blocks = 64, 10_000
 	for name, pools := range map[string]map[string][]netip.Prefix{

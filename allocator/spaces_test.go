@@ -152,8 +152,8 @@ func TestSpace_StaysForItsWaiters(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// A claim that waits in an address space without a block does not keep its range. When the range is retired, the claim
-// is woken.
+// A claim that waits in an address space without a block does not keep the range of that space. When the range is
+// retired, the claim is woken.
 func TestRetire_WakesTheWaitersOfAnAddressSpace(t *testing.T) {
 	r := newRoom(t)
 	p := r.provision("p", 26, ofNetwork("net", "a"))
@@ -238,7 +238,8 @@ func TestSpace_RefusesAPoolThatNobodyHasCompared(t *testing.T) {
 	failsAs[*ledger.FrozenError](l.Recovery().Adopt(t.Context(), lost, ledger.Bound))(t)
 }
 
-// Overlapping pools of an address domain get no address spaces: one scope would get an address of two pools.
+// Overlapping pools of an address domain get no address spaces: otherwise one scope could get the same address from two
+// pools.
 func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l := newLedger(t)
 	l.domain()

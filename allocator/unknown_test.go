@@ -191,7 +191,7 @@ var losses = map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
 }
 
 // The transaction of an operation is lost before it was sent, or its answer after it was committed. Every operation
-// ends as if nothing had happened.
+// ends as it does without such a fault.
 func TestUnknownOutcome_IsAsIfNothingHadHappened(t *testing.T) {
 	for point, arm := range losses {
 		for name, op := range calls() {
@@ -259,7 +259,7 @@ func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
 }
 
 // A transaction is given up, and reaches etcd when the fence is there: it fails, whatever it would write. The operation
-// ends as if nothing had happened.
+// ends as it does without such a fault.
 func TestUnknownOutcome_RefusesALateTransaction(t *testing.T) {
 	for name, op := range operations {
 		t.Run(name, func(t *testing.T) {

@@ -162,8 +162,8 @@ func TestWaiting_GoesOnIfTheHoldIsExcluded(t *testing.T) {
 	r.gets(request("p", "w", 25), "10.0.0.128/25")
 }
 
-// A claim does not wait at a pool that has begun to drain, or is gone, after it has refused the claim. It is woken at
-// once, because nothing would wake it later.
+// A pool has refused a claim, and then begun to drain, or gone. The claim does not wait there: it is woken at once,
+// because nothing would wake it later.
 func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))

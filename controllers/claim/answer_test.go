@@ -253,7 +253,8 @@ func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	}
 }
 
-// If the ledger does not answer, a claim is not to be stored if its class says Refuse, and is to be stored otherwise.
+// If the ledger does not answer, the claim must not be stored if the unmetPolicy of its class is Refuse. Otherwise it
+// is to be stored.
 func TestAnswer_ObeysTheUnmetPolicyWithoutTheLedger(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[ipamv1alpha1.UnmetPolicy]bool{ipamv1alpha1.UnmetRefuse: true, ipamv1alpha1.UnmetWait: false} {

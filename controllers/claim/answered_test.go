@@ -147,9 +147,9 @@ func TestReconcile_WritesNoRecordWhileNoServerShowsTheClaim(t *testing.T) {
 	}
 }
 
-// A claim that the server does not know when it is written may have been deleted, or be newer than a server that was
-// restored from an older copy. It is reported as missed, as it was last seen, only after the cache had time to show its
-// deletion.
+// A server may not know a claim when the claim is written: the claim was deleted, or the server was restored from a
+// copy that is older than the claim. The claim is reported as missed, with its last state, but only after the cache had
+// time to show its deletion.
 func TestReconcile_ReportsADeniedClaimAsMissedAfterTheCacheLag(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

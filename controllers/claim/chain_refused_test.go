@@ -253,7 +253,8 @@ func TestChain_LimitsThePoolsOfAWorkspace(t *testing.T) {
 	}
 }
 
-// Of more root pools than a claim asks, only the last one has room. The first pool of the chain is made there.
+// There are more root pools than a claim asks, and only the last one has room. The first pool of the chain is made
+// there.
 func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 	t.Parallel()
 	var more []client.Object
@@ -273,8 +274,8 @@ func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 	}
 }
 
-// A claim is refused because another class does not fit its class: one with the same parent, or one on the same pool.
-// When the other class is deleted, the claim is woken, and bound.
+// A claim is refused because its class does not fit another class, which has the same parent or the same pool. When the
+// other class is deleted, the claim is woken, and bound.
 func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 	t.Parallel()
 	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"), gen.Below(subnet))

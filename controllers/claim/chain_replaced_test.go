@@ -51,8 +51,8 @@ func TestChain_ReplacesIdlePoolsOfAFormerClass(t *testing.T) {
 	}
 }
 
-// A claim does not replace a pool of a former class in which addresses cool: without the pool, the ledger would forget
-// their cooldown.
+// If addresses cool in a pool of a former class, a claim does not replace the pool, and is refused: without the pool,
+// the ledger would forget the cooldowns.
 func TestChain_LeavesCoolingPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{Cooldown: func(ledger.Block) (time.Duration, error) { return time.Hour, nil }})

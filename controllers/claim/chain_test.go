@@ -22,8 +22,8 @@ import (
 )
 
 // The first claim in a network and location makes the pools of both. When it is answered, the IPPool of the location
-// exists, and that of the network is announced. The record of its block is like any other of a block that is unique in
-// its pool.
+// exists, and that of the network is announced. The claim's record has no scope, because its block is unique in its
+// pool.
 func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -145,8 +145,8 @@ func TestChain_NestsRangesAndAnEndpointMadeAtOnce(t *testing.T) {
 	}
 }
 
-// A network of one name in two workspaces has a pool in each where workspaces have their own pools, and one pool where
-// all workspaces share them.
+// Two workspaces have a network of the same name. If each workspace has its own pools, each gets a pool. If all
+// workspaces share pools, both get the same pool.
 func TestChain_SharesPoolsByTenancy(t *testing.T) {
 	t.Parallel()
 	for tenancy, pools := range map[string]int{ipamv1alpha1.RoleProject: 2, ipamv1alpha1.RoleAllProjects: 1} {

@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// After a record was created, a cache that shows the same as before is not trusted for cacheLag: it shows no record, or
-// that of a former claim, which was deleted. A cache that shows another record is trusted.
+// After a record was created, a cache that shows the same as before is not trusted for cacheLag. It may show no record,
+// or the deleted record of a former claim. A cache that shows another record is trusted.
 func TestMemory_DistrustsTheCacheAfterACreate(t *testing.T) {
 	for _, before := range []string{"", "1"} {
 		m, clock := newMemory()

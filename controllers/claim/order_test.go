@@ -138,7 +138,7 @@ func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	}
 }
 
-// A younger claim is behind an older one that was woken at each pool that could serve the older one. As long as the
+// An older claim was woken. A younger claim is behind it at each pool that could serve the older one. As long as the
 // older claim does not know its pools, that is any pool.
 func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	t.Parallel()

@@ -52,8 +52,8 @@ func TestRange_HasTheCIDRThatItAsksFor(t *testing.T) {
 	}
 }
 
-// A range with another length than its class says has the pools and blocks of the classes below in it. Ranges that do
-// not fit into it are refused.
+// A range may have another length than its class says. The pools and blocks of the classes below still come from it,
+// and ranges that do not fit into it are refused.
 func TestRange_ServesWithAnotherLength(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -76,8 +76,8 @@ func TestRange_ServesWithAnotherLength(t *testing.T) {
 	}
 }
 
-// A claim for an existing range is refused if it asks for another CIDR or length, and the refusal names the CIDR. If it
-// agrees, the claim holds the range.
+// A claim for an existing range is refused if it asks for another CIDR or length, and the refusal names the CIDR of the
+// range. If it asks for the present CIDR or length, it holds the range.
 func TestRange_RefusesAnotherCIDRThanItHas(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)

@@ -149,8 +149,8 @@ func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 	}
 }
 
-// A CREATE that needs a range, with which another CREATE was just answered, waits until the claim of that other CREATE
-// is stored. It does not wait if that claim should have been stored long ago.
+// A CREATE needs a range with which another CREATE was just answered. It waits until the claim of that other CREATE is
+// stored, but not if that claim should have been stored long ago.
 func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -167,8 +167,8 @@ func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
 	}
 }
 
-// A claim takes over the hold of a former claim of its name once a server shows it, because the former claim cannot
-// exist then.
+// Once a server shows a claim, the claim takes over the hold of a former claim of its name: the former claim cannot
+// exist any more.
 func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -302,8 +302,8 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	}
 }
 
-// vanishing is a ledger without pools that the claim v holds since another time than since. So the CREATE of v fails
-// once it holds the pool.
+// vanishing is a ledger that no longer shows a pool once the claim v holds it, except if that hold began at since. So
+// the CREATE of v fails once it holds the pool.
 type vanishing struct {
 	views.Pools
 	since time.Time

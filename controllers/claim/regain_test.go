@@ -52,7 +52,7 @@ func TestRegain_GetsTheBlockWhenTheOtherClaimGoes(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound uid-of-rival")
 }
 
-// The other claim is named if it is in the same workspace.
+// If the claim that has the addresses is in the same workspace, the message names it.
 func TestRegain_NamesAClaimOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	f := recorded(t, "named")

@@ -143,9 +143,9 @@ func (f *foreseen) Preview(ctx context.Context, r ledger.Request) (netip.Prefix,
 	return f.Blocks.Preview(ctx, r)
 }
 
-// Of more pools than a claim asks, one has an address space for the network of the claim. The pools are ordered from
-// memory, without a preview of the others: to confirm that such a pool has no address space would take a transaction of
-// the one writer, for which all workspaces wait.
+// There are more pools than a claim asks, and one has an address space for the network of the claim. Only that address
+// space is previewed, and gives the block. To preview the other pools would take a transaction of the one writer, for
+// which all workspaces wait: it would confirm that they have no address space.
 func TestSpace_ChoosesAmongManyPoolsFromMemory(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))}

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// forgery is a claim that was stored with a block which it was never given: 10.0.0.0/28, which a claim of another
-// workspace has, unless the test says otherwise.
+// forgery is a claim that was stored with a block which it was never given. Unless the test says otherwise, the block
+// is 10.0.0.0/28, and a claim of another workspace has it.
 type forgery struct {
 	*scene
 	claim *ipamv1alpha1.IPClaim
@@ -74,8 +74,8 @@ func (f *forgery) keeps(why string) {
 	}
 }
 
-// A claim that shows the block of another claim loses it once its CREATE cannot have been answered with it any more.
-// Then it is served as any other claim.
+// A claim that shows the block of another claim loses that block, once no answer to its CREATE can be the reason any
+// more. Then the claim is served as any other claim.
 func TestUnbacked_IsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "forged")
@@ -164,7 +164,7 @@ func TestUnbacked_TakesBackATextThatIsNotAPrefix(t *testing.T) {
 	}
 }
 
-// A claim keeps the block that it shows as long as the ledger may be wrong, and not the claim.
+// A claim keeps the block that it shows as long as the ledger may be wrong instead of the claim.
 func TestUnbacked_IsKeptInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, doubt := range map[string]func(f *forgery){

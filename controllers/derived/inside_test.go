@@ -173,7 +173,7 @@ func TestCloseRange_ReadsNoIdlePools(t *testing.T) {
 	}
 }
 
-// Another range inside keeps a range while a claim holds it, even if it is empty.
+// A range is not closed while a claim holds another range inside it, even if that range is empty.
 func TestCloseRange_CountsAnEmptyRangeInside(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)

@@ -228,7 +228,7 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 	return nil
 }
 
-// unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, unless the pool is open
+// unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, but not if the pool is open
 // again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)

@@ -21,8 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The IPPool of a pool that all workspaces share names the workspace whose claim made the pool. A ledger that was lost
-// learns from it whose number of pools the pool counts for.
+// The IPPool of a pool that all workspaces share names the workspace whose claim made the pool. From that name a
+// recovered ledger learns for which workspace the pool counts.
 func TestPublish_NamesTheMakerOfASharedPool(t *testing.T) {
 	s := newScene(t)
 	p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{

@@ -27,8 +27,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// published is the published record. An object is in the platform, unless its annotation names another cluster. While
-// away is set, lists fail with it.
+// published is the published record. An object is in the platform, unless its annotation names another cluster. If away
+// is set, lists fail with this error.
 type published struct {
 	pools   []*ipamv1alpha1.IPPool
 	records []*ipamv1alpha1.IPAllocation

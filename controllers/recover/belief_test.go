@@ -165,8 +165,8 @@ func TestPass_FreezesThePoolThatAnUnplacedRecordMayMean(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 
-// If the restored ledger has the block of an IPAllocation, nothing is lacking, and the pool is served, even though
-// nobody shows the path that the IPAllocation names. If it shows another block, the pool stays frozen.
+// If the restored ledger has the block of an IPAllocation, nothing is lacking, and the pool is served, even if nobody
+// shows the path that the IPAllocation names. If the IPAllocation shows another block, the pool stays frozen.
 func TestPass_IgnoresAnUnplacedRecordThatTheLedgerHas(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)
@@ -180,8 +180,8 @@ func TestPass_IgnoresAnUnplacedRecordThatTheLedgerHas(t *testing.T) {
 	}
 }
 
-// An IPAllocation that is left over from a workspace that is bound nowhere cannot be deleted. The pool that it may mean
-// stays frozen until two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
+// Nobody can delete an IPAllocation of a workspace that is bound nowhere. The pool that it may mean stays frozen until
+// two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
 func TestPass_IgnoresAnUnplacedRecordOfAnUnboundWorkspace(t *testing.T) {
 	l := newLoss(t)
 	now := l.now

@@ -9,8 +9,8 @@ import (
 )
 
 // A pool stays frozen while the path of its workspace is unknown; other pools are made whole. If another workspace
-// shows the same path, the pool is made whole all the same. Only if both workspaces have a pool of the name that an
-// IPAllocation of a third workspace shows, both pools stay frozen.
+// shows the same path, the pool is made whole, too, with one exception. If both workspaces have a pool of the same
+// name, and an IPAllocation of a third workspace names it, both pools stay frozen.
 func TestPass_FreezesPoolsOnlyWhereAPathIsAmbiguous(t *testing.T) {
 	l := newLoss(t)
 	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -48,7 +48,7 @@ func TestPass_FreezesPoolsOnlyWhereAPathIsAmbiguous(t *testing.T) {
 	l.makesWhole(pool, shared)
 }
 
-// If two pools fit the reference of a child to its parent, both stay frozen if they have the child's addresses, because
+// Two pools fit the reference of a child to its parent, and both have the child's addresses. Both stay frozen, because
 // one of them lacks the child's block.
 func TestPass_FreezesBothPoolsThatMayBeAParent(t *testing.T) {
 	l := newLoss(t)

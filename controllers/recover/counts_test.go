@@ -163,7 +163,7 @@ func TestComplete_SharesLists(t *testing.T) {
 	})
 }
 
-// register puts a root pool into the ledger, called p as all others, in a space of its own.
+// register puts a root pool named p into the ledger, in a space of its own.
 func (l *loss) register(uid, cidr string) {
 	l.t.Helper()
 	must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{

@@ -82,8 +82,8 @@ func TestWhole_BacksOffForAPoolThatStaysFrozen(t *testing.T) {
 	}
 }
 
-// A pass begins at once for a lost pool when the path becomes known that it waits for, but at most once a minute for
-// each workspace: a pass lists all that is published, and a tenant can rename its workspace as often as it likes.
+// When the path becomes known for which a lost pool waits, a pass begins at once, but at most once a minute for each
+// workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it likes.
 func TestNamed(t *testing.T) {
 	l := newLoss(t)
 	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
@@ -207,8 +207,8 @@ func TestPass_RestoresAndDrainsAPoolThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// A finalizer of the owner keeps the IPPool of a retired pool, which a new process does not know to be retired. It
-// restores the pool, and drains it. The pool is retired again if it has no blocks.
+// A finalizer of the owner keeps the IPPool of a retired pool. A new process does not know that the pool was retired:
+// it restores the pool, and drains it. If the pool has no blocks, it is then retired again.
 func TestPass_RetiresADeletedPoolAgain(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)

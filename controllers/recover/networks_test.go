@@ -126,8 +126,8 @@ func TestAdopter_ServesAFrozenPoolWithoutAStatusAgain(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 }
 
-// An IPPool that claims to be derived is not restored if its digest is not the one of its scope, nor if it claims to be
-// shared by all workspaces and is in a tenant's workspace: shared pools are the platform's.
+// An IPPool that claims to be derived is not restored if its digest is not the one of its scope. Nor is it restored if
+// it is in a tenant's workspace, and claims to be shared by all workspaces: shared pools are the platform's.
 func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
 		"another digest": func(pool *ipamv1alpha1.IPPool) { pool.Status.ScopeDigest = "forged" },

@@ -130,8 +130,8 @@ func (a *Adopter) handOver(ctx context.Context, b ledger.Block, later ledger.Req
 	return nil
 }
 
-// stands returns an error unless a server shows the holder of a block that has no IPAllocation. It hints at a holder
-// that no server shows. later is the object that has the holder's name now, or nil.
+// stands checks the holder of a block that has no IPAllocation. If no server shows the holder, stands hints at it, and
+// returns an error. later is the object that has the holder's name now, or nil.
 func (a *Adopter) stands(ctx context.Context, b ledger.Block) (later client.Object, err error) {
 	answer, err := a.Record.Holder(ctx, b.Holder)
 	if err != nil || answer.Verdict == live.Alive {

@@ -220,7 +220,7 @@ func (s *scene) lease(left time.Duration) {
 	s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 }
 
-// A difference that is gone, or another one, at the second comparison is no finding.
+// A difference is no finding if the second comparison finds none, or another one.
 func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
 	for name, tt := range map[string]struct{ before, between func(s *scene) }{
 		"a record that is written": {

@@ -46,10 +46,10 @@ type censuses struct {
 	absences map[ledger.ClusterName]absence
 }
 
-// absent reports whether the suspect's workspace is bound nowhere: two censuses lack it, the block was bound before the
-// first, and the second began after then, and late enough after the first (apart). It returns errUncounted if another
-// census has to be taken later. All suspects share the censuses. So the number of censuses depends on how long
-// workspaces go on leaving, and not on how many leave, or with how many claims.
+// absent reports whether the suspect's workspace is bound nowhere. For that, two censuses must lack it: the first began
+// after the block was bound, and the second began after the time then, and late enough after the first; see apart.
+// absent returns errUncounted if another census has to be taken later. All suspects share the censuses. So the number
+// of censuses depends on how long workspaces go on leaving, and not on how many leave, or with how many claims.
 //
 // Claims that went with a binding do not come back with the next binding. So if two censuses show for one block that
 // the workspace was absent, they show it for all blocks of the workspace that are as old.

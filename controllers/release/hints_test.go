@@ -50,8 +50,8 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 	must.Do(t, <-ended)
 }
 
-// A claim is deleted while an earlier hint at it is settled, for which a server still shows the claim. The claim as
-// last seen, with its new policy Retain, is not forgotten with the earlier hint, and the block is retained.
+// While an earlier hint at a claim is settled, a server still shows the claim, and then the claim is deleted. The
+// deletion, with the claim's new policy Retain, is not forgotten with the earlier hint: the block is retained.
 func TestHints_KeepADeletionThatComesWhileAnotherHintIsSettled(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)

@@ -66,8 +66,8 @@ func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
 	}
 }
 
-// A waiter that the limit stops no longer waits for room, in a place below the limit. If it withdraws, or asks for
-// more, the next waiter gets that place, and is woken.
+// When the limit stops a waiter no more, the waiter waits for room, in a place below the limit. If it withdraws, or
+// asks for more, the next waiter gets that place, and is woken.
 func TestStopped_PassesAPlaceOn(t *testing.T) {
 	for name, leave := range map[string]func(*Space){
 		"withdrawn": func(s *Space) { s.Room.Withdraw(s.Pool("p"), "c000000") },
