@@ -94,14 +94,18 @@ type Ledger struct {
 	inbox     *inbox.Inbox
 	cooldowns *catalog.Cooldowns
 	healthy   atomic.Pointer[func(context.Context) error]
-	mu        sync.Mutex // held while it is opened or closed
+	opened    chan struct{} // closed by open
+	mu        sync.Mutex    // held while it is opened or closed
 }
 
 // NewLedger returns the ledger of a platform, which is not open yet. Of opts the controllers set what the ledger asks
 // them and tells them: Wake, Cooldown, Changed and Retired. The caller closes it.
 func NewLedger(etcd *clientv3.Client, platform Workspace, opts allocator.Options) *Ledger {
 	known := directory.New(platform)
-	l := &Ledger{etcd: etcd, options: opts, directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
+	l := &Ledger{
+		etcd: etcd, options: opts, directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{},
+		opened: make(chan struct{}),
+	}
 	answers := func(ctx context.Context) error {
 		_, err := l.reader().Leader(ctx)
 		return err
@@ -133,6 +137,7 @@ func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	}
 	healthy := func(context.Context) error { return l.Healthy() }
 	l.healthy.Store(&healthy)
+	close(l.opened)
 	return nil
 }
 

@@ -163,7 +163,11 @@ func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) 
 	if err != nil {
 		return nil, of, fmt.Errorf("manager: %w", err)
 	}
-	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
+	following := &follower{provider: tenants, mgr: mgr}
+	if !opts.Manager.LeaderElection { // CREATE waits for the ledger: lists of claims would take the processors from it
+		following.after = opts.Ledger.opened
+	}
+	if err := mgr.GetLocalManager().Add(following); err != nil {
 		return nil, of, fmt.Errorf("provider: %w", err)
 	}
 	return mgr, workspaces{tenants, waiting}, nil

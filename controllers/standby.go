@@ -93,13 +93,23 @@ func (s *standby) lead(ctx context.Context) {
 type follower struct {
 	provider multicluster.ProviderRunnable
 	mgr      mcmanager.Manager
+	after    <-chan struct{} // nil: it follows from the start
 }
 
 // NeedLeaderElection says that every replica follows.
 func (f *follower) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
-func (f *follower) Start(ctx context.Context) error { return f.provider.Start(ctx, f.mgr) }
+func (f *follower) Start(ctx context.Context) error {
+	if f.after != nil {
+		select {
+		case <-f.after:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return f.provider.Start(ctx, f.mgr)
+}
 
 // provider provides the workspaces that bind the export. A follower runs it.
 type provider interface {
