@@ -121,6 +121,19 @@ func TestReplaced_IsNoticedByTheNextTransaction(t *testing.T) {
 	r.wantReplaced(other)
 }
 
+// An etcd is restored under an Allocator, which notices it. The ledger gets another ID: to the next process it is
+// another ledger than the one that the statuses of the pools name, also if it seems to have all changes.
+func TestReplaced_GivesTheLedgerAnotherID(t *testing.T) {
+	r := newRewind(t, 3)
+	former := r.Recovery().LedgerID()
+	next := r.restore(func(restored *fixture) { must.Do(t, restored.Close()) })
+	must.Fail(r.Bind(t.Context(), request("p", "next", 28)))(t, ledger.ErrReplaced)
+	next.Allocator = next.open()
+	if is := next.Recovery().LedgerID(); is == former {
+		t.Errorf("the restored ledger has the ID %s, as before it was restored", is)
+	}
+}
+
 // The restored etcd has gone on meanwhile, beyond the revision that the Allocator has seen of the former one. The
 // Allocator notices the change.
 func TestReplaced_IsNoticedBeyondTheSeenRevision(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/recover"
@@ -139,17 +141,33 @@ func newRestoreCommand() *cobra.Command {
 		Short: "Make the data directory of the embedded etcd from a snapshot",
 		Long: `restore makes a data directory from a snapshot that backup, or etcdctl, has written.
 The directory must be empty or missing: stop the controller and put the old one aside
-first. When the controller starts, it adopts what is published and newer.
+first. The ledger gets another ID, so that the controller adopts what is published and newer
+before it binds anything.
 
-An external etcd is restored by etcdutl on each member.`,
+An external etcd is restored by etcdutl on each member. Delete the key ledger under
+--etcd-prefix afterwards: the controller gives the ledger another ID, too.`,
 		Example: `  ipam-controller restore ledger.db --etcd-data-dir ./ledger`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return embedetcd.Restore(args[0], opts.etcdDataDir)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return restore(cmd.Context(), args[0], opts)
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	opts.addDirFlag(cmd.Flags())
+	opts.addPrefixFlag(cmd.Flags())
 	return cmd
+}
+
+// restore makes a data directory from a file, and gives the ledger in it another ID.
+func restore(ctx context.Context, file string, opts *options) (err error) {
+	if err := embedetcd.Restore(file, opts.etcdDataDir); err != nil {
+		return err
+	}
+	server, err := embedetcd.Start(ctx, embedetcd.Options{Dir: opts.etcdDataDir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	return allocator.Renew(ctx, server.Client(), opts.etcdPrefix)
 }

@@ -53,16 +53,22 @@ func listening(t *testing.T) (dir, socket string, _ *embedetcd.Server) {
 // What is written to a file or to stdout while the ledger is used is restored whole, and never over a ledger.
 func TestBackup_IsRestored(t *testing.T) {
 	dir, socket, server := listening(t)
-	must.Get(server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"))(t)
+	must.Get(server.Client().Put(t.Context(), "/ipam/v1/kept", "kept"))(t)
+	must.Get(server.Client().Put(t.Context(), "/ipam/v1/ledger", "the former ID"))(t)
 	file, piped := filepath.Join(dir, "file.db"), filepath.Join(dir, "piped.db")
 	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
 	write(t, piped, mustRun(t, "backup", "-", "--etcd-listen-client-url", socket))
 	for _, from := range []string{file, piped} {
 		to := from + ".ledger"
 		mustRun(t, "restore", from, "--etcd-data-dir", to)
-		got, err := ledgerIn(t, to, "").Client().Get(t.Context(), "/ipam/v1/ledger")
+		restored := ledgerIn(t, to, "").Client()
+		got, err := restored.Get(t.Context(), "/ipam/v1/kept")
 		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "kept" {
 			t.Errorf("restored from %s is %v, %v; want the value that was put", from, got, err)
+		}
+		id, err := restored.Get(t.Context(), "/ipam/v1/ledger")
+		if err != nil || len(id.Kvs) != 1 || string(id.Kvs[0].Value) == "the former ID" {
+			t.Errorf("the ID of the ledger is %v, %v; want another one", id, err)
 		}
 		if _, _, err := command(t.Context(), "restore", from, "--etcd-data-dir", to); err == nil {
 			t.Error("a ledger that is there was restored over; want an error")

@@ -183,8 +183,13 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	o.addDirFlag(f)
 	o.addServersFlags(f)
-	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
+	o.addPrefixFlag(f)
 	o.addSocketFlag(f)
+}
+
+// addPrefixFlag adds the one that says where in etcd the ledger is.
+func (o *options) addPrefixFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
 }
 
 // addSocketFlag adds the one that says where a running controller is asked.

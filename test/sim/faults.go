@@ -113,7 +113,7 @@ func (p *player) copyEtcd([]string) {
 	p.note("etcd is copied")
 }
 
-// restoreEtcd restores the copy of the ledger as operators do: nothing runs meanwhile.
+// restoreEtcd restores the copy of the ledger as operators do: nothing runs meanwhile, and the ledger gets another ID.
 func (p *player) restoreEtcd([]string) {
 	if p.copies.etcd == nil {
 		return
@@ -122,6 +122,7 @@ func (p *player) restoreEtcd([]string) {
 	p.down()
 	time.Sleep(time.Second)
 	p.etcd.Restore(p.copies.etcd, 1000)
+	p.etcd.Delete("/ipam/v1/ledger")
 	p.oracles.restoredLedger(p.copies.at)
 	p.up()
 }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -62,6 +64,7 @@ func (h head) lost(read *mvccpb.KeyValue) error {
 type Office struct {
 	kv   *clientv3.Client
 	turn chan struct{} // its holder may send
+	id   string        // the key of the ledger's ID
 	head head
 	lost *Sent // the last transaction, if nobody has asked yet what became of it
 }
@@ -114,7 +117,7 @@ func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse
 		o.head = next
 	default:
 		if read := Results(resp.Responses).Found(len(resp.Responses) - 1); !o.head.was(read) {
-			return nil, nil, o.head.lost(read)
+			return nil, nil, o.leave(ctx, o.head.lost(read), read)
 		}
 	}
 	return resp, nil, nil
@@ -156,10 +159,24 @@ func (o *Office) settle(ctx context.Context) error {
 	case s.puts.was(read):
 		o.head, s.landed = s.puts, read.ModRevision
 	default:
-		return s.before.lost(read)
+		return o.leave(ctx, s.before.lost(read), read)
 	}
 	s.known, o.lost = true, nil
 	return nil
+}
+
+// leave returns why this process cannot use the ledger any more. It gives a ledger that was replaced another ID, unless
+// the head that was read has changed since. What this process has done in its last half second may be in no status of a
+// pool yet, so that a copy of the ledger would seem to have all changes. Another ID says that it has not.
+func (o *Office) leave(ctx context.Context, why error, read *mvccpb.KeyValue) error {
+	if !errors.Is(why, ledger.ErrReplaced) {
+		return why
+	}
+	same, renew := At(o.head.key, revisionOf(read)), putID(o.id, rand.Text())
+	if _, err := o.kv.Txn(ctx).If(same).Then(renew).Commit(); err != nil {
+		return fmt.Errorf("%w (it keeps its ID: %v)", why, err) //nolint:errorlint // It is no fault of etcd.
+	}
+	return why
 }
 
 // begin waits for the turn to send. Nothing is sent by a context that has ended: it might land all the same.
@@ -224,7 +241,9 @@ func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 			taken = resp.Succeeded // else the former writer has put the head once more
 		}
 		if taken {
-			o := &Office{kv: c.store.Client, head: c.mine, turn: make(chan struct{}, 1)}
+			o := &Office{
+				kv: c.store.Client, id: c.store.Keys.ledger(), head: c.mine, turn: make(chan struct{}, 1),
+			}
 			c.store.office.Store(o)
 			return o, nil
 		}

@@ -76,8 +76,7 @@ func (s *Store) Commit(
 // ID reads the ledger's ID, and makes one if the ledger is new.
 func (s *Store) ID(ctx context.Context) (string, error) {
 	key, id := s.Keys.ledger(), rand.Text()
-	put := Put(key, encode(ledgerValue{V: valueVersion, ID: id}))
-	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(put), Ops(Get(key)))
+	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(putID(key, id)), Ops(Get(key)))
 	if err != nil {
 		return "", err
 	}
@@ -85,6 +84,17 @@ func (s *Store) ID(ctx context.Context) (string, error) {
 		return id, nil
 	}
 	return decodeID(Results(resp.Responses).Found(0))
+}
+
+// Renew gives the ledger another ID. The statuses of the pools name the former ID, so the next process takes no pool
+// for whole before it has adopted what is published.
+func (s *Store) Renew(ctx context.Context) error {
+	_, err := s.Commit(ctx, nil, Ops(putID(s.Keys.ledger(), rand.Text())), nil)
+	return err
+}
+
+func putID(key, id string) clientv3.Op {
+	return Put(key, encode(ledgerValue{V: valueVersion, ID: id}))
 }
 
 // CheckWritable sends a transaction that changes nothing, and returns why etcd does not take it. Its comparison

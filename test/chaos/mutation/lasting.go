@@ -10,6 +10,20 @@ var lasting = []Mutant{
 		Suite: Suite{Tests: "TestOffice_RefusesTransactions|TestOffice_KeepsAFormerWriter"},
 	},
 	{
+		Name:  "a ledger that was replaced under a process keeps its ID",
+		File:  "allocator/internal/store/office.go",
+		Old:   "if !errors.Is(why, ledger.ErrReplaced) {",
+		New:   "if errors.Is(why, ledger.ErrReplaced) {",
+		Suite: Suite{Tests: "TestReplaced_GivesTheLedgerAnotherID"},
+	},
+	{
+		Name:  "a ledger that is restored by the command keeps its ID",
+		File:  "cmd/ipam-controller/backup.go",
+		Old:   "return allocator.Renew(ctx, server.Client(), opts.etcdPrefix)",
+		New:   "return allocator.Renew(ctx, server.Client(), opts.etcdPrefix+\"/other\")",
+		Suite: Suite{Package: "./cmd/ipam-controller", Tests: "TestBackup_IsRestored"},
+	},
+	{
 		Name:  "a process that has lost the office says that a pool is not there",
 		File:  "allocator/internal/engine/locate.go",
 		Old:   "return cmp.Or(eng.InOffice(ctx), err)",

@@ -1,5 +1,7 @@
 package simetcd
 
+import pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 // Snapshot is a backup of all keys with their versions.
 type Snapshot struct{ keys *keyspace }
 
@@ -23,6 +25,13 @@ func (e *Etcd) Restore(s *Snapshot, bump int64) {
 		}
 	}
 	e.restart()
+}
+
+// Delete deletes a key, as etcdctl does.
+func (e *Etcd) Delete(key string) {
+	if _, err := e.Apply(&pb.DeleteRangeRequest{Key: []byte(key)}); err != nil {
+		panic(err)
+	}
 }
 
 // Break ends all watches, and loses the requests that are on their way, as a server that restarts does.
