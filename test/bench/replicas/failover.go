@@ -136,6 +136,11 @@ func (t *team) leader(ctx context.Context) (*local.Controller, error) {
 	var leader *local.Controller
 	err := retry.Do(ctx, patience, "wait for a replica to lead", func(ctx context.Context) error {
 		for _, replica := range t.replicas {
+			if !replica.Running() { // it was deposed, as kcp did not renew its lease in time: a kubelet would start it again
+				if err := replica.Start(ctx); err != nil {
+					return err
+				}
+			}
 			leads, err := replica.Leads(ctx)
 			if err != nil {
 				return err
