@@ -66,7 +66,11 @@ func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, err
 		return live.Answer{Verdict: live.Unbound, Since: p.since}, nil
 	}
 	for _, claim := range p.claims {
-		if claim.Namespace == h.Namespace && claim.Name == h.Name && !live.Is(claim, h) {
+		switch {
+		case claim.Namespace != h.Namespace || claim.Name != h.Name:
+		case live.Is(claim, h):
+			return live.Answer{Verdict: live.Alive}, nil
+		default:
 			return live.Answer{Verdict: live.Gone, Object: claim}, nil
 		}
 	}

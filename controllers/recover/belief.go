@@ -114,14 +114,25 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 }
 
 // hold gives a claim the range that it shows. If two claims show one range, the older claim gets it, and verify reports
-// the other claim. A draining pool is an error: before the next pass it is opened, or retired and made again.
+// the other claim. A claim that is gone gives its range up: a copy of the ledger may have it still. A draining pool is
+// an error: before the next pass it is opened, or retired and made again.
 func (a *Adopter) hold(ctx context.Context, r record) error {
 	if r.of.derived == nil || r.of.cidr != r.request.Exact {
 		return errUnranged
 	}
 	_, err := a.Ledger.Derived().Hold(ctx, r.of.id, r.request.Holder)
-	if _, other := errors.AsType[*ledger.HeldError](err); other {
-		return errors.Join(errUnranged, err)
+	if held, other := errors.AsType[*ledger.HeldError](err); other {
+		answer, readErr := a.Record.Holder(ctx, held.By)
+		switch {
+		case readErr != nil:
+			return readErr
+		case answer.Verdict != live.Gone:
+			return errors.Join(errUnranged, err)
+		}
+		if err := a.Ledger.Derived().Drop(ctx, r.of.id, held.By.Claim, time.Time{}); err != nil {
+			return err
+		}
+		_, err = a.Ledger.Derived().Hold(ctx, r.of.id, r.request.Holder)
 	}
 	if err != nil {
 		return fmt.Errorf("give range %s to claim %s/%s: %w", r.text, r.request.Holder.Namespace, r.request.Holder.Name, err)

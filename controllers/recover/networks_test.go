@@ -260,26 +260,27 @@ func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
 // claim that holds it now, and the blocks inside.
 func TestAdopter_RestoresARangeThatWasMadeAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
-		cidr     string
-		closed   bool
-		closedOf ledger.ClaimID
-		drains   bool // with a block inside
+		cidr   string
+		closed bool
+		heldBy ledger.ClaimID
+		drains bool // with a block inside
 	}{
 		"at the same place":                     {cidr: "10.0.0.0/24"},
 		"elsewhere":                             {cidr: "10.0.3.0/24"},
 		"closed and idle":                       {cidr: "10.0.0.0/24", closed: true},
-		"closed, held by a claim that is there": {cidr: "10.0.0.0/24", closed: true, closedOf: "uid-of-range"},
+		"closed, held by a claim that is there": {cidr: "10.0.0.0/24", closed: true, heldBy: "uid-of-range"},
+		"held by a claim that is gone":          {cidr: "10.0.0.0/24", heldBy: "uid-of-former"},
 		"draining, with a block inside":         {cidr: "10.0.0.0/24", drains: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
 			former, _ := l.provisioned()
-			if tt.closedOf != "" {
-				holder := ledger.Holder{Claim: tt.closedOf, Cluster: "platform", Namespace: "default", Name: "range"}
+			if tt.heldBy != "" {
+				holder := ledger.Holder{Claim: tt.heldBy, Cluster: "platform", Namespace: "default", Name: "range"}
 				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, holder))(t)
 			}
 			if tt.closed {
-				must.Get(l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))(t)
+				must.Get(l.ledger.Derived().Begin(t.Context(), former.ID, tt.heldBy, time.Now()))(t)
 			}
 			if tt.drains {
 				l.drains(former.ID)

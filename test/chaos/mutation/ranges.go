@@ -3,6 +3,13 @@ package mutation
 // ranges are the mutants of the DELETEs of ranges.
 var ranges = []Mutant{
 	{
+		Name:  "a range of a restored ledger stays with a claim that is gone",
+		File:  "controllers/recover/belief.go",
+		Old:   "case answer.Verdict != live.Gone:",
+		New:   "case answer.Verdict != live.Unbound:",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_RestoresARangeThatWasMadeAgain"},
+	},
+	{
 		Name:  "a late look opens a range that was closed again since",
 		File:  "allocator/derived.go",
 		Old:   "if !p.Closing.Until.Equal(until) {",
