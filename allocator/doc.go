@@ -65,7 +65,7 @@
 //
 // Below Options.Prefix, /ipam/v1 by default:
 //
-//	ledger                         the ledger's ID, made once at random
+//	ledger                         the ledger's ID, made at random: once, and after each restore
 //	head                           the process that has the office of the writer; each of its transactions
 //	                               compares it, and each that writes puts it
 //	origin                         where the holders are, as the first caller of Origin said

@@ -19,8 +19,8 @@ type Recovery struct{ a *Allocator }
 // Recovery returns the operations on a ledger that may have lost something.
 func (a *Allocator) Recovery() Recovery { return Recovery{a} }
 
-// LedgerID returns the ID of the ledger. The Allocator that opens a ledger first makes the ID, at random. If the ID is
-// another one, it is another ledger, and the blocks that the caller knows are not in it.
+// LedgerID returns the ID of the ledger. The Allocator that opens a ledger first makes the ID, at random. A ledger that
+// was restored gets another ID, since it may lack blocks that the caller knows.
 func (rc Recovery) LedgerID() string { return rc.a.engine.ID }
 
 // Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the

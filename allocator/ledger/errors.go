@@ -216,7 +216,7 @@ var ErrDeposed = fmt.Errorf(
 	"%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
 // ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
-// replaced by another one. Its memory is that of the former ledger, and so the Allocator changes
-// nothing from then on. Open another one.
+// replaced by another one. Its memory is that of the former ledger, and so the Allocator gives the
+// ledger another ID, and changes nothing from then on. Open another Allocator.
 var ErrReplaced = fmt.Errorf(
 	"%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

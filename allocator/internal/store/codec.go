@@ -263,8 +263,7 @@ func (r Record) Block() ledger.Block {
 		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
 		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
 		Class:  h.Class, Policy: h.Policy, State: h.State, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice,
-		Revision: r.Revision,
-		Since:    h.Since, Adopted: h.Adopted,
+		Revision: r.Revision, Since: h.Since, Adopted: h.Adopted,
 	}
 }
 

@@ -174,7 +174,7 @@ func (o *Office) leave(ctx context.Context, why error, read *mvccpb.KeyValue) er
 	}
 	same, renew := At(o.head.key, revisionOf(read)), putID(o.id, rand.Text())
 	if _, err := o.kv.Txn(ctx).If(same).Then(renew).Commit(); err != nil {
-		return fmt.Errorf("%w (it keeps its ID: %v)", why, err) //nolint:errorlint // It is no fault of etcd.
+		return fmt.Errorf("%w (it keeps its ID: %v)", why, err) //nolint:errorlint // Nothing tries this again.
 	}
 	return why
 }
