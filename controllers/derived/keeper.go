@@ -68,7 +68,7 @@ type Keeper struct {
 // sees reports whether the IPPool of a derived pool is known to exist. It sends no request.
 func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
 	now := k.Clock.Now()
-	if k.published.has(p, now) {
+	if k.published.has(p, now.Add(-2*young)) {
 		return true, nil
 	}
 	if k.Clock.Since(p.RegisteredAt) < young || k.published.reopened(p.ID, now) {
@@ -93,22 +93,32 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	if err != nil {
 		return err
 	}
-	if err := k.published.settled(ctx, p.ID); err != nil {
-		return fmt.Errorf("publish pool %s: its former IPPool is being deleted: %w", p.Name, err)
+	begun := k.Clock.Now()
+	ended, err := k.published.alone(ctx, p.ID)
+	if err != nil {
+		return fmt.Errorf("publish pool %s: another caller creates or deletes its IPPool: %w", p.Name, err)
 	}
-	if err := k.create(ctx, cl, p); err != nil {
-		return err
+	found := ours
+	if !k.published.has(p, begun) { // else another caller has just created it
+		found, err = k.create(ctx, cl, p)
 	}
-	k.published.add(p, k.Clock.Now())
-	return nil
+	if err == nil && found != anothers {
+		k.published.add(p, k.Clock.Now())
+	}
+	ended() // yield may delete an IPPool
+	if found == anothers {
+		return k.yield(ctx, p)
+	}
+	return err
 }
 
-// create creates the IPPool of a pool that is open in the ledger. It succeeds if that IPPool exists already.
-func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) error {
+// create creates the IPPool of a pool that is open in the ledger, unless there is one. It returns whose IPPool the
+// cache shows then; none if it has created the IPPool, or the cache lags behind.
+func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) (sight, error) {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
-		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
+		return none, fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
 	} else if now.Closed() {
-		return &ledger.ReleasingError{Pool: p.ID}
+		return none, &ledger.ReleasingError{Pool: p.ID}
 	}
 	object, err := k.object(ctx, p)
 	if err == nil {
@@ -116,15 +126,12 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		if k.shows(ctx, cl, p) == anothers {
-			return k.yield(ctx, p)
-		}
+		return k.shows(ctx, cl, p), nil
 	case err != nil:
-		return fmt.Errorf("publish pool %s: %w", p.Name, err)
-	default:
-		log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+		return none, fmt.Errorf("publish pool %s: %w", p.Name, err)
 	}
-	return nil
+	log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	return none, nil
 }
 
 // yield handles a pool whose name is taken by another IPPool, and always returns an error. If another derived pool has
@@ -231,18 +238,15 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 // unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, but not if the pool is open
 // again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
-	k.published.drop(p.ID)
-	object, workspace, err := k.seek(ctx, p)
-	if err != nil || object == nil {
-		return err
-	}
-	ended, err := k.published.deleting(ctx, p.ID)
+	ended, err := k.published.alone(ctx, p.ID)
 	if err != nil {
-		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
+		return fmt.Errorf("delete IPPool %s: another caller creates or deletes it: %w", p.Name, err)
 	}
 	defer ended()
-	if k.again(p) {
-		return nil
+	k.published.drop(p.ID)
+	object, workspace, err := k.seek(ctx, p)
+	if err != nil || object == nil || k.again(p) {
+		return err
 	}
 	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
 	if err != nil && !absent.Object(err, "ippools", p.Name) && !apierrors.IsConflict(err) {

@@ -162,7 +162,7 @@ func TestCloseRange_NeedsTheOffice(t *testing.T) {
 	claim, p := s.ranged("net", "a", "root", 24)
 	former := s.Controller
 	var next *ledger.Block
-	s.clusters["w"] = &testbed.Workspace{Client: slowly{s.workspace, func() { // the range is closed, and its IPPool is deleted
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, first: func() { // the range is closed, and its IPPool is deleted
 		s.start(s.etcd, s.workspace)
 		b := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: holderOf(gen.Claim("inside"))}))(t)
 		next = &b

@@ -15,7 +15,7 @@ import (
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
-	going map[ledger.PoolID]chan struct{} // pools whose IPPool is being deleted now; closed at the end
+	busy  map[ledger.PoolID]chan struct{} // pools whose IPPool is being created or deleted now; closed at the end
 }
 
 type publication struct {
@@ -24,11 +24,12 @@ type publication struct {
 	lost           bool // the pool was opened again at that time, and has lost its IPPool
 }
 
-func (p *published) has(pool ledger.Pool, now time.Time) bool {
+// has reports whether the IPPool of a pool was found or created after that time, and was not deleted since.
+func (p *published) has(pool ledger.Pool, after time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known, ok := p.pools[pool.ID]
-	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && now.Sub(known.at) <= 2*young
+	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && known.at.After(after)
 }
 
 // reopened reports whether a pool was opened again a moment ago, and was not published afterwards.
@@ -64,48 +65,43 @@ func (p *published) drop(id ledger.PoolID) {
 	delete(p.pools, id)
 }
 
-// deleting notes that the IPPool of a pool is being deleted, after it has waited for earlier deletions. The caller
-// calls ended at the end.
-func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
+// alone waits until no other caller creates or deletes the IPPool of a pool. Until the caller calls ended, no other
+// caller does. Else a deletion could miss an IPPool that is being created, and a CREATE could be answered with an
+// IPPool that is being deleted.
+func (p *published) alone(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
 	for {
-		if err := p.settled(ctx, id); err != nil {
-			return nil, err
+		busy := p.enter(id)
+		if busy == nil {
+			return func() { p.exit(id) }, nil
 		}
-		p.mu.Lock()
-		if p.going[id] == nil {
-			break
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		p.mu.Unlock()
 	}
-	defer p.mu.Unlock()
-	if p.going == nil {
-		p.going = map[ledger.PoolID]chan struct{}{}
-	}
-	done := make(chan struct{})
-	p.going[id] = done
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.going, id)
-		close(done)
-	}, nil
 }
 
-// settled waits until the IPPool of a pool is not being deleted. Else a caller that publishes the pool would find an
-// IPPool that then goes.
-func (p *published) settled(ctx context.Context, id ledger.PoolID) error {
+// enter notes that the IPPool of a pool is being created or deleted. If it is already, enter returns a channel that is
+// closed at the end of that.
+func (p *published) enter(id ledger.PoolID) (busy <-chan struct{}) {
 	p.mu.Lock()
-	going := p.going[id]
-	p.mu.Unlock()
-	if going == nil {
-		return nil
+	defer p.mu.Unlock()
+	if busy, ok := p.busy[id]; ok {
+		return busy
 	}
-	select {
-	case <-going:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if p.busy == nil {
+		p.busy = map[ledger.PoolID]chan struct{}{}
 	}
+	p.busy[id] = make(chan struct{})
+	return nil
+}
+
+func (p *published) exit(id ledger.PoolID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.busy[id])
+	delete(p.busy, id)
 }
 
 // leave forgets the pools of a workspace.

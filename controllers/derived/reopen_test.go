@@ -47,14 +47,23 @@ func TestCloseRange_LeavesARangeThatIsOpenedMeanwhile(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// slowly is a client that calls first before each deletion.
+// slowly is a client that calls create before each creation, and first before each deletion, if these are set.
 type slowly struct {
 	client.Client
-	first func()
+	create, first func()
+}
+
+func (c slowly) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if c.create != nil {
+		c.create()
+	}
+	return c.Client.Create(ctx, object, options...)
 }
 
 func (c slowly) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	c.first()
+	if c.first != nil {
+		c.first()
+	}
 	return c.Client.Delete(ctx, object, options...)
 }
 
@@ -64,7 +73,7 @@ func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.shared()
 	published := make(chan error, 1)
-	s.clusters["w"] = &testbed.Workspace{Client: slowly{s.workspace, sync.OnceFunc(func() {
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, first: sync.OnceFunc(func() {
 		s.wantComplete(p)
 		s.guest(p, "guest")
 		go func() { published <- s.Publish(t.Context(), p) }()
@@ -81,6 +90,28 @@ func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 	must.Do(t, <-published)
 	if s.object(p) == nil {
 		t.Error("the range has no IPPool, want it published")
+	}
+}
+
+// The DELETE of a range is answered while a slow server still creates the range's IPPool. CloseRange waits for that, and
+// deletes the IPPool.
+func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	s.deletes(s.object(p))
+	refusal := make(chan string, 1)
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, create: func() {
+		go func() { refusal <- s.closes(claim, false) }()
+		select {
+		case inside := <-refusal:
+			t.Errorf("the DELETE is answered (%q), want it to wait for the creation", inside)
+			refusal <- inside
+		case <-time.After(50 * time.Millisecond):
+		}
+	}}}
+	must.Do(t, s.publish(t.Context(), p))
+	if inside := <-refusal; inside != "" || !s.closed(p) || s.object(p) != nil {
+		t.Errorf("the refusal is %q, the range is closed: %t, its IPPool is %v; want it closed, without an IPPool", inside, s.closed(p), s.object(p))
 	}
 }
 

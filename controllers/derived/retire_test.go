@@ -51,18 +51,41 @@ func TestRetire_DeletesTheIPPoolFirst(t *testing.T) {
 	}
 }
 
+// slowRanges calls begun after each Begin, and retire before each Retire, if these are set.
+type slowRanges struct {
+	Ranges
+	begun, retire func()
+}
+
+func (r slowRanges) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (bool, error) {
+	first, err := r.Ranges.Begin(ctx, id, by, until)
+	if r.begun != nil {
+		r.begun()
+	}
+	return first, err
+}
+
+func (r slowRanges) Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+	if r.retire != nil {
+		r.retire()
+	}
+	return r.Ranges.Retire(ctx, id, by)
+}
+
 // While one caller retires a pool, another caller has retired it, and it was made again. The new pool stays open, and
 // keeps its IPPool.
 func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "n", "root", 24)
-	s.meanwhile = func() {
+	ranges := s.Ranges
+	s.Ranges = slowRanges{Ranges: ranges, begun: func() {
+		s.Ranges = ranges
 		must.Do(t, s.Retire(t.Context(), p, ""))
 		for !time.Now().Truncate(time.Millisecond).After(p.RegisteredAt) {
 			runtime.Gosched() // the ledger's times have milliseconds; beyond a network, the four transactions since then take more than one
 		}
 		s.network("net", "n", "root", 24)
-	}
+	}}
 	must.Do(t, s.Retire(t.Context(), p, ""))
 	if now, ok := s.alloc.Pools().Get(p.ID); !ok || now.Closed() || s.object(now) == nil {
 		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
@@ -109,12 +132,12 @@ func TestRetire_LeavesARangeThatAnotherDELETEHasClosed(t *testing.T) {
 	s.deletes(former)
 	next := gen.Claim("next", gen.OfClass("net"))
 	testbed.Create(t, s.workspace, next)
-	s.meanwhile = func() {
+	s.Ranges = slowRanges{Ranges: s.Ranges, retire: func() {
 		must.Do(t, s.alloc.Derived().Drop(t.Context(), p.ID, ledger.ClaimID(former.UID), p.Derived.HeldSince))
 		must.Get(s.alloc.Derived().Hold(t.Context(), p.ID, holderOf(next)))(t)
 		next.Status.AllocatedCIDR = p.CIDR.String()
 		s.mustClose(next)
-	}
+	}}
 	must.Be(t, s.RetireClosed(t.Context(), p.ID, ledger.ClaimID(former.UID)), ledger.ErrChanged)
 	s.clock.Step(promise.Grace + time.Second)
 	s.look(p)

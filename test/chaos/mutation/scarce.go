@@ -130,10 +130,17 @@ var scarce = []Mutant{
 	},
 	{
 		Name:  "a range is taken for published whose IPPool is being deleted",
-		File:  "controllers/derived/published.go",
-		Old:   "if going == nil {",
-		New:   "if true {",
+		File:  "controllers/derived/keeper.go",
+		Old:   "ended, err := k.published.alone(ctx, p.ID)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"publish",
+		New:   "ended, err := func() {}, error(nil)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"publish",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_WaitsForADeletionOfTheObject"},
+	},
+	{
+		Name:  "the DELETE of a range misses an IPPool that is being created",
+		File:  "controllers/derived/keeper.go",
+		Old:   "ended, err := k.published.alone(ctx, p.ID)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"delete",
+		New:   "ended, err := func() {}, error(nil)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"delete",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_WaitsForACreationOfTheObject"},
 	},
 	{
 		Name:  "a claim that has its block keeps younger ones waiting",
