@@ -18,6 +18,8 @@ type Record struct {
 	Prefix netip.Prefix
 	Pool   string
 	Claim  string
+	Of     string    // the logical cluster of the holder
+	Class  string    // empty: no class gave it
 	State  string    // bound, retained, or cooling
 	Until  time.Time // when the state ends by itself; zero: it does not
 }
@@ -67,6 +69,8 @@ func (l *rawLedger) add(key string, value []byte) {
 		Key: key, Space: parts[1], Prefix: readPrefix(l.t, parts[3]),
 		Pool: v["pool"].(string), Claim: v["claim"].(string), State: v["state"].(string),
 	}
+	b.Of, _ = v["cluster"].(string)
+	b.Class, _ = v["class"].(string)
 	if until, timed := v["until"].(string); timed {
 		var err error
 		if b.Until, err = time.Parse(time.RFC3339, until); err != nil {

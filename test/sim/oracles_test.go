@@ -182,6 +182,14 @@ var breaches = []breach{
 		}),
 	},
 	{
+		oracle: "STARVED", steps: "a0 +0s create a-c0 flat length=29\nb0 +9s create b-c0 flat length=31 wait",
+		before: theRest, broken: func(s *Simulation) { s.dropKey("spaces/") },
+	},
+	{
+		oracle: "STARVED", steps: "a0 +0s create a-f0 few length=31\na0 +9s create a-f1 few length=32 wait",
+		before: theRest, broken: func(s *Simulation) { s.dropKey("spaces/") },
+	},
+	{
 		oracle: "CAPACITY", steps: "a0 +0s create a-c0 flat length=32",
 		before: theRest, broken: func(s *Simulation) {
 			s.world.Forge("ippools", simkcp.Platform, "", "flat", status("capacity", map[string]any{"total": "8", "allocated": "2", "available": "6"}))
