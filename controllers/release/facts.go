@@ -25,13 +25,19 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 		return f, err
 	}
 	now := c.Clock.Now()
+	young := c.young(s, now)
 	if s.workspace != nil && s.ranged == "" {
 		if f.record, err = c.findRecord(ctx, s); err != nil {
 			return f, err
 		}
+		if f.record == ownRecord && young { // between the two reads the claim may have been stored, and then its record
+			if f.verdict, err = c.ask(ctx, s); err != nil {
+				return f, err
+			}
+		}
 	}
 	shown, err := c.shown(ctx, s)
-	f.kept = shown || f.record != ownRecord && f.record != strayRecord && c.young(s, now)
+	f.kept = shown || f.record != ownRecord && f.record != strayRecord && young
 	f.held = s.holding(c.seen(s.Claim), now)
 	return f, err
 }

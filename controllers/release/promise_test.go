@@ -105,6 +105,40 @@ func TestPromise_IsRetainedThoughAnotherCallerForgetsTheClaim(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Retained))
 }
 
+// A server lacks the claim, and then the CREATE of the claim lands, and a reconcile writes the claim's record. The
+// record does not prove that the claim is gone: the servers are asked again, and the claim keeps its block and record.
+// If they lack the claim then, it is gone.
+func TestPromise_StaysIfItsClaimIsStoredWhileItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, settle := range map[string]func(*promiseScene) (bool, error){
+		"by a hint":    func(p *promiseScene) (bool, error) { return p.Settle(t.Context(), p.given.Holder) },
+		"by a request": func(p *promiseScene) (bool, error) { return p.SettleWitnessed(t.Context(), p.given.Holder) },
+	} {
+		for _, verdict := range []live.Verdict{live.Alive, live.Gone} { // in the end
+			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+			p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
+			p.oracle.asked = func() {
+				if p.kept() == nil {
+					p.records()
+				} else {
+					p.oracle.answer.Verdict = verdict
+				}
+			}
+			if settled, err := settle(p); !settled || err != nil {
+				t.Errorf("%s: settled = %t, error = %v; want it settled", name, settled, err)
+			}
+			if stays := p.kept() != nil; stays != (verdict == live.Alive) {
+				t.Errorf("%s: the record is there: %t, and the verdict in the end is %d", name, stays, verdict)
+			}
+			if verdict == live.Gone {
+				p.wantBlocks()
+			} else {
+				p.wantBlocks(p.is(ledger.Bound))
+			}
+		}
+	}
+}
+
 // A list left out the claim, which has no record and thus no witness. Its block stays: it is left to the sweep, which
 // has a brake.
 func TestPromise_StaysIfItsClaimIsMissed(t *testing.T) {

@@ -36,7 +36,12 @@ func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, 
 	if h.Namespace == "" {
 		return false, nil // a pool has no IPAllocation
 	}
-	return hasRecord(ctx, answer, h)
+	recorded, err := hasRecord(ctx, answer, h)
+	if err != nil || !recorded {
+		return false, err
+	}
+	answer, err = c.look(ctx, h) // between the two reads the claim may have been stored, and then its record
+	return answer.Verdict == live.Gone, err
 }
 
 // Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if nobody can tell now.
