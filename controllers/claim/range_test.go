@@ -149,6 +149,48 @@ func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 	}
 }
 
+// The ledger has lost the pool of a range before anything but its claim showed the CIDR. The claim gets the same range
+// again, though others are free before it. If another claim has got these addresses, the first one keeps showing them until they
+// are taken back. A claim that no server knows gets nothing.
+func TestRange_IsMadeAgainWhereItsClaimShowsIt(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ taken, deleted, again bool }{
+		"nobody came":        {again: true},
+		"another claim came": {taken: true},
+		"the claim has gone": {deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+			before, claim := n.create(ranged(scoped("b", vpc, "before", ""))), ranged(scoped("v", vpc, "net", ""))
+			answer := n.create(claim)
+			n.stored(claim, answer)
+			for _, lost := range []door.Answer{before, answer} {
+				pool, _ := n.ledger.Derived().Held(ledger.ClaimID(id(lost)))
+				must.Do(t, errors.Join(n.ledger.Derived().Drop(t.Context(), pool.ID, pool.Derived.Holder.Claim, time.Time{}), n.ledger.Pools().Retire(t.Context(), pool.ID)))
+			}
+			if tt.taken {
+				other := ranged(scoped("o", vpc, "other", ""))
+				other.Spec.Address = answer.Status.AllocatedCIDR
+				n.create(other)
+			}
+			if tt.deleted {
+				n.servers.claim = nil
+			}
+			_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
+			held, ok := n.ledger.Derived().Held(ledger.ClaimID(id(answer)))
+			if ok != tt.again || ok && held.CIDR.String() != answer.Status.AllocatedCIDR {
+				t.Errorf("the claim holds %s, %t; want %s, %t", held.CIDR, ok, answer.Status.AllocatedCIDR, tt.again)
+			}
+			now := &ipamv1alpha1.IPClaim{}
+			must.Do(t, n.tenant.Client.Get(t.Context(), requestIn("tenant", "v").NamespacedName, now))
+			if now.Status.AllocatedCIDR != answer.Status.AllocatedCIDR {
+				t.Errorf("the claim shows %q, want %s still", now.Status.AllocatedCIDR, answer.Status.AllocatedCIDR)
+			}
+		})
+	}
+}
+
 // A CREATE needs a range with which another CREATE was just answered. It waits until the claim of that other CREATE is
 // stored, but not if that claim should have been stored long ago.
 func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {

@@ -90,24 +90,17 @@ func (p *pass) others(ctx context.Context, r ledger.Request) string {
 	return "a claim of another workspace"
 }
 
-// regainRange lets the claim hold again the range that it shows. The hold was given up, or another ID of the claim's
-// name has it. A refusal says why the claim cannot hold the range.
+// regainRange lets the claim hold again the range that it shows. The hold was given up, another ID of the claim's name
+// has it, or the ledger has lost the pool a moment after it was made. A missing pool is made as if the claim asked for
+// this CIDR by its spec. A refusal says why the claim cannot hold the range.
 func (p *pass) regainRange(ctx context.Context) (ledger.Block, error) {
-	other := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
-	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
-	if err != nil {
-		return ledger.Block{}, other
-	}
-	d := &p.decision
+	d, claim := &p.decision, p.decision.claim
+	defer func() { d.claim = claim }()
+	d.claim = claim.DeepCopy()
+	d.claim.Spec.Address, d.claim.Spec.PrefixLength = claim.Status.AllocatedCIDR, 0
 	plan, err := d.plan(ctx)
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	return begun(func() (ledger.Block, error) {
-		pool, ok := p.r.Ledger.Pools.Get(plan.Chain[len(plan.Chain)-1].Derived.ID())
-		if !ok || pool.CIDR != shown {
-			return ledger.Block{}, other
-		}
-		return d.hold(ctx, pool)
-	})
+	return d.descend(ctx, plan)
 }

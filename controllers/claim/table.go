@@ -119,6 +119,10 @@ var rules = table{
 	{server: of(none), then: keep},
 	{record: of(own), held: of(none), server: of(unread), then: askServer},
 	{record: of(own), held: of(none), then: regain},
+	{
+		being: of(stored), target: of(aRange), showing: of(filled), held: of(none), shown: of(unread),
+		server: of(unread), then: askServer,
+	},
 	{being: of(stored), target: of(aRange), showing: of(filled), held: of(none), shown: of(unread), then: regain},
 	{showing: of(filled), held: of(none), shown: of(unread), then: findShown},
 	{held: of(retained), shown: of(unread), then: findShown},

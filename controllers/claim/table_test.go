@@ -144,11 +144,13 @@ stored, a range, blank: lookUp
     none: findLeft ──▶ bind ──▶ publish
     own: findLeft ──▶ publish
 stored, a range, filled: lookUp
-    none: regain
-        regained: findLeft ──▶ publish
-        refused: prove
-            doubtful: keep
-            forged: takeBack
+    none: askServer
+        none: keep
+        own: regain
+            regained: findLeft ──▶ publish
+            refused: prove
+                doubtful: keep
+                forged: takeBack
     own: findLeft ──▶ publish
     own, and settled: rest
 denied, a block, blank: findRecord
@@ -382,7 +384,7 @@ var safe = map[verb]func(facts) bool{
 	},
 	// No block is given a second time, freed, or taken from a former claim by the word of a cache.
 	regain: func(f facts) bool {
-		return f.held == none && (f.target == aRange || f.record == own && f.server == own)
+		return f.held == none && f.server == own && (f.target == aRange || f.record == own)
 	},
 	inherit: func(f facts) bool { return f.held != own && f.shown == others && f.server == own },
 	reuse:   func(f facts) bool { return f.showing == blank && f.left == ours && f.server == own },

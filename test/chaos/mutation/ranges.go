@@ -3,6 +3,20 @@ package mutation
 // ranges are the mutants of the DELETEs of ranges.
 var ranges = []Mutant{
 	{
+		Name:  "a range that the ledger has lost is made again elsewhere",
+		File:  "controllers/claim/regain.go",
+		Old:   "d.claim.Spec.Address, d.claim.Spec.PrefixLength = claim.Status.AllocatedCIDR, 0",
+		New:   "d.claim.Status = *claim.Status.DeepCopy()",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsMadeAgain"},
+	},
+	{
+		Name:  "a range is made again for a claim that a stale cache shows",
+		File:  "controllers/claim/table.go",
+		Old:   "\t\tserver: of(unread), then: askServer,\n\t},\n\t{being: of(stored), target: of(aRange), showing: of(filled)",
+		New:   "\t\tserver: of(others), then: askServer,\n\t},\n\t{being: of(stored), target: of(aRange), showing: of(filled)",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsMadeAgain"},
+	},
+	{
 		Name:  "a range of a restored ledger stays with a claim that is gone",
 		File:  "controllers/recover/belief.go",
 		Old:   "case answer.Verdict != live.Gone:",
