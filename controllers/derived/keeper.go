@@ -71,7 +71,7 @@ func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
 	if k.published.has(p, now.Add(-2*young)) {
 		return true, nil
 	}
-	if k.Clock.Since(p.RegisteredAt) < young || k.published.reopened(p.ID, now) {
+	if k.Clock.Since(p.RegisteredAt) < young || k.published.lately(p.ID, now) {
 		return false, nil
 	}
 	cl, err := k.cluster(ctx, p)
@@ -93,30 +93,30 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	if err != nil {
 		return err
 	}
-	begun := k.Clock.Now()
-	ended, err := k.published.alone(ctx, p.ID)
-	if err != nil {
-		return fmt.Errorf("publish pool %s: another caller creates or deletes its IPPool: %w", p.Name, err)
-	}
-	found := ours
-	if !k.published.has(p, begun) { // else another caller has just created it
-		found, err = k.create(ctx, cl, p)
-	}
-	if err == nil && found != anothers {
-		k.published.add(p, k.Clock.Now())
-	}
-	ended() // yield may delete an IPPool
-	if found == anothers {
+	begun, found := k.Clock.Now(), none
+	err = k.published.alone(ctx, p.ID, func(ctx context.Context) (err error) {
+		if k.published.has(p, begun) { // another caller has just created it
+			return nil
+		}
+		if found, err = k.create(ctx, cl, p); err == nil && found != anothers {
+			k.published.add(p, k.Clock.Now())
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("publish pool %s: %w", p.Name, err)
+	case found == anothers:
 		return k.yield(ctx, p)
 	}
-	return err
+	return nil
 }
 
 // create creates the IPPool of a pool that is open in the ledger, unless there is one. It returns whose IPPool the
 // cache shows then; none if it has created the IPPool, or the cache lags behind.
 func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) (sight, error) {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
-		return none, fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
+		return none, ledger.ErrUnknownPool
 	} else if now.Closed() {
 		return none, &ledger.ReleasingError{Pool: p.ID}
 	}
@@ -128,7 +128,7 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	case apierrors.IsAlreadyExists(err):
 		return k.shows(ctx, cl, p), nil
 	case err != nil:
-		return none, fmt.Errorf("publish pool %s: %w", p.Name, err)
+		return none, err
 	}
 	log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	return none, nil
@@ -231,25 +231,33 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 	if err := k.Ranges.Reopen(ctx, p.ID, until); err != nil {
 		return fmt.Errorf("open pool %s again: %w", p.Name, err)
 	}
-	k.published.reopen(p, k.Clock.Now())
+	k.published.lose(p, k.Clock.Now())
 	return nil
 }
 
 // unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, but not if the pool is open
 // again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
-	ended, err := k.published.alone(ctx, p.ID)
-	if err != nil {
-		return fmt.Errorf("delete IPPool %s: another caller creates or deletes it: %w", p.Name, err)
-	}
-	defer ended()
-	k.published.drop(p.ID)
-	object, workspace, err := k.seek(ctx, p)
-	if err != nil || object == nil || k.again(p) {
+	given := ctx
+	err := k.published.alone(ctx, p.ID, func(ctx context.Context) error {
+		object, workspace, err := k.seek(ctx, p)
+		if err == nil {
+			err = given.Err() // else the caller has gone, and may have opened the pool again
+		}
+		if err != nil || k.again(p) {
+			return err
+		}
+		k.published.lose(p, k.Clock.Now())
+		if object == nil {
+			return nil
+		}
+		err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
+		if absent.Object(err, "ippools", p.Name) || apierrors.IsConflict(err) {
+			return nil
+		}
 		return err
-	}
-	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
-	if err != nil && !absent.Object(err, "ippools", p.Name) && !apierrors.IsConflict(err) {
+	})
+	if err != nil {
 		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
 	}
 	return nil
@@ -277,7 +285,7 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 	if err := k.Ranges.Drop(ctx, id, by, time.Time{}); err != nil {
 		return fmt.Errorf("open pool %s again: %w", p.Name, err)
 	}
-	k.published.reopen(p, k.Clock.Now())
+	k.published.lose(p, k.Clock.Now())
 	log.FromContext(ctx).Info("pool opened again, as it is in use", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // published remembers the young pools whose IPPool exists, so that not every CREATE tries to create it. It also
-// remembers the pools that were opened again, because the cache may still show their former IPPool. A pool that is made
+// remembers the pools that have lost their IPPool, because the cache may still show it. A pool that is made
 // again has another time of registration. The zero value is ready; safe for concurrent use.
 type published struct {
 	mu    sync.Mutex
@@ -18,10 +18,13 @@ type published struct {
 	busy  map[ledger.PoolID]chan struct{} // pools whose IPPool is being created or deleted now; closed at the end
 }
 
+// requestTime is how long a request for an IPPool may take. kcp ends each request within it.
+const requestTime = time.Minute
+
 type publication struct {
 	in             ledger.ClusterName
 	registered, at time.Time
-	lost           bool // the pool was opened again at that time, and has lost its IPPool
+	lost           bool // the IPPool was deleted at that time, or the pool was opened again without it
 }
 
 // has reports whether the IPPool of a pool was found or created after that time, and was not deleted since.
@@ -32,8 +35,8 @@ func (p *published) has(pool ledger.Pool, after time.Time) bool {
 	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && known.at.After(after)
 }
 
-// reopened reports whether a pool was opened again a moment ago, and was not published afterwards.
-func (p *published) reopened(id ledger.PoolID, now time.Time) bool {
+// lately reports whether a pool has lost its IPPool a moment ago, and was not published afterwards.
+func (p *published) lately(id ledger.PoolID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.pools[id]
@@ -44,8 +47,8 @@ func (p *published) add(pool ledger.Pool, now time.Time) {
 	p.note(pool.ID, publication{in: pool.Cluster, registered: pool.RegisteredAt, at: now})
 }
 
-// reopen notes that a pool was opened again.
-func (p *published) reopen(pool ledger.Pool, now time.Time) {
+// lose notes that the IPPool of a pool is about to be deleted, or that the pool was opened again and may have none.
+func (p *published) lose(pool ledger.Pool, now time.Time) {
 	p.note(pool.ID, publication{in: pool.Cluster, registered: pool.RegisteredAt, at: now, lost: true})
 }
 
@@ -59,26 +62,39 @@ func (p *published) note(id ledger.PoolID, noted publication) {
 	p.pools[id] = noted
 }
 
+// drop forgets that the IPPool of a pool exists.
 func (p *published) drop(id ledger.PoolID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pools, id)
+	if !p.pools[id].lost { // the event of a former deletion says nothing about the last one
+		delete(p.pools, id)
+	}
 }
 
-// alone waits until no other caller creates or deletes the IPPool of a pool. Until the caller calls ended, no other
-// caller does. Else a deletion could miss an IPPool that is being created, and a CREATE could be answered with an
-// IPPool that is being deleted.
-func (p *published) alone(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
-	for {
-		busy := p.enter(id)
-		if busy == nil {
-			return func() { p.exit(id) }, nil
-		}
+// alone calls do while no other caller creates or deletes the IPPool of a pool. Else a deletion could miss an IPPool
+// that is being created, and a CREATE could be answered with an IPPool that is being deleted. kcp may serve a request
+// that its caller has given up. So if ctx ends meanwhile, alone returns its error, and do goes on for at most
+// requestTime.
+func (p *published) alone(ctx context.Context, id ledger.PoolID, do func(context.Context) error) error {
+	for busy := p.enter(id); busy != nil; busy = p.enter(id) {
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer p.exit(id)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+		defer cancel()
+		done <- do(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

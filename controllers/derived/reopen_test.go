@@ -115,6 +115,30 @@ func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
 	}
 }
 
+// The caller of a DELETE has gone, and the range is open again, while a slow server still deletes the range's IPPool.
+// Publish waits for that deletion, and creates the IPPool again.
+func TestPublish_WaitsForADeletionWhoseCallerHasGone(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	lands, published := make(chan struct{}), make(chan error, 1)
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, first: sync.OnceFunc(func() { <-lands })}}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if inside, err := s.CloseRange(ctx, tenant, claim, false); err == nil {
+		t.Errorf("CloseRange = %q without an error while the IPPool is being deleted", inside)
+	}
+	go func() { published <- s.Publish(t.Context(), p) }()
+	select {
+	case err := <-published:
+		t.Errorf("Publish = %v, want it to wait for the deletion", err)
+		published <- err
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(lands)
+	must.Do(t, <-published)
+	s.wantOpen(p)
+}
+
 // asking calls then after each Settle.
 type asking struct {
 	Releases
