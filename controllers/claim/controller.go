@@ -208,9 +208,9 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
 			// A new record may lack its claim, too: its writer may have read the claim from a stale cache, after the deletion of
-			// the claim was handled.
+			// the claim was handled, or in a kcp that was restored and never knew the claim.
 			if !claimed(ctx, cl, e.Object) {
-				r.suspect(name, e.Object)
+				r.Releases.Missed(r.holderIn(name, e.Object), nil)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
@@ -219,7 +219,7 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 			case !retained:
 				q.Add(inbox.Request(name, client.ObjectKey{Namespace: record.Namespace, Name: claim}))
 			case !e.DeleteStateUnknown:
-				r.suspect(name, e.Object)
+				r.Releases.Suspect(r.holderIn(name, e.Object))
 			}
 			for _, claim := range r.waiting.on(recordTopicOf(r.Directory.Ledger(name), record.Namespace, record.Name)) {
 				q.Add(claim)
@@ -239,12 +239,12 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 	return err == nil && claim != nil && (claim.GetUID() == uid || packed.AllocationID(claim) == uid)
 }
 
-// suspect hints that the holder of a record's block may be gone.
-func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
+// holderIn returns the holder of a record's block.
+func (r *Reconciler) holderIn(name multicluster.ClusterName, record client.Object) ledger.Holder {
 	claim, uid, _ := packed.HeldBy(record)
-	r.Releases.Suspect(ledger.Holder{
+	return ledger.Holder{
 		Claim: ledger.ClaimID(uid), Cluster: r.Directory.Ledger(name), Namespace: record.GetNamespace(), Name: claim,
-	})
+	}
 }
 
 // onPool requeues the claims whose answer may change because a pool has changed.

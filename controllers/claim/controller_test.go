@@ -116,8 +116,8 @@ func TestOnClaim_TellsDeletedFromMissed(t *testing.T) {
 }
 
 // A record that comes while the cache does not show its claim is a hint, however new it is: its writer may have read
-// the claim from a stale cache.
-func TestOnRecord_SuspectsARecordWithoutItsClaim(t *testing.T) {
+// the claim from a stale cache. Nobody saw the deletion of the claim.
+func TestOnRecord_MissesTheClaimOfARecord(t *testing.T) {
 	t.Parallel()
 	claim, namesake := gen.Claim("c"), gen.Claim("c", gen.UID("uid-of-another"))
 	held := gen.Allocation("c", "p", "10.0.0.0/28")
@@ -143,7 +143,7 @@ func TestOnRecord_SuspectsARecordWithoutItsClaim(t *testing.T) {
 				record := tt.record.DeepCopy()
 				record.CreationTimestamp = metav1.NewTime(time.Now().Add(-age))
 				r.onRecord("tenant", tt.shows).Create(t.Context(), event.CreateEvent{Object: record}, nil)
-				if hint := slices.Equal(releases.hints, []string{"suspected c uid-of-c"}); hint != tt.hint {
+				if hint := slices.Equal(releases.hints, []string{"missed c uid-of-c"}); hint != tt.hint {
 					t.Errorf("hints are %v; want one: %t", releases.hints, tt.hint)
 				}
 			})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -15,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A block that changes while its holder is asked for is not freed. The next attempt frees it.
@@ -115,6 +117,71 @@ func TestSettle_NeedsARecordForAMissedClaim(t *testing.T) {
 	unknown.Suspect(unknown.holder) // by the sweep
 	if _, err := unknown.Reconcile(t.Context(), unknown.holder); err != nil || !unknown.ledger.released {
 		t.Errorf("suspected by the sweep: released = %t, %v", unknown.ledger.released, err)
+	}
+}
+
+// A reconcile with a stale cache may store the record of a new claim in a kcp that was restored and never knew the claim.
+// So a record that was stored shortly before its claim was missed proves nothing: Settle deletes it, since it would seem
+// to prove something later, and leaves the block to the sweep. A block that is to be retained is retained.
+func TestSettle_BelievesNoRecordThatAStaleCacheMayHaveStored(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		age             time.Duration // of the record, when the claim was missed
+		policy          ledger.ReclaimPolicy
+		unseen          bool // no cache showed the claim
+		unhinted        bool // only a request asks about it
+		freed, recorded bool
+	}{
+		{name: "older", age: relisting + time.Second, policy: ledger.Delete, freed: true},
+		{name: "stored shortly before", age: relisting, policy: ledger.Delete},
+		{name: "stored after the list", age: -time.Second, policy: ledger.Delete},
+		{name: "older, its claim never shown", age: relisting + time.Second, policy: ledger.Delete, unseen: true, freed: true},
+		{name: "stored shortly before, its claim never shown", policy: ledger.Delete, unseen: true},
+		{name: "older, a request asks", age: relisting + time.Second, policy: ledger.Delete, unhinted: true, freed: true},
+		{name: "stored shortly before a request asks", age: relisting, policy: ledger.Delete, unhinted: true},
+		{name: "to be retained", policy: ledger.Retain, recorded: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			record := gen.Allocation("c", "p", "10.0.0.0/28")
+			s := newScene(t)
+			record.CreationTimestamp = metav1.NewTime(s.clock.Now().Add(-tt.age))
+			must.Do(t, s.workspace.Create(t.Context(), record))
+			s.ledger.block.Policy = tt.policy
+			s.Missed(s.holder, gen.Claim("c"))
+			if tt.unseen {
+				s.forget(s.holder.Claim, s.seen(s.holder.Claim).number)
+				s.Missed(s.holder, nil)
+			}
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			if tt.unhinted {
+				s.forget(s.holder.Claim, s.seen(s.holder.Claim).number)
+			} else {
+				s.clock.SetTime(s.clock.Now().Add(time.Hour)) // the servers could not be asked before
+			}
+			foreseen := must.Get(s.GoneWitnessed(t.Context(), s.holder))(t)
+			if !tt.unhinted {
+				must.Get(s.Reconcile(t.Context(), s.holder))(t)
+			}
+			must.Get(s.SettleWitnessed(t.Context(), s.holder))(t)
+			if s.ledger.released != tt.freed || (s.record(t) != nil) != tt.recorded {
+				t.Errorf("freed = %t, record = %v; want %t, one: %t", s.ledger.released, s.record(t), tt.freed, tt.recorded)
+			}
+			if foreseen != tt.freed {
+				t.Errorf("GoneWitnessed = %t, want %t", foreseen, tt.freed)
+			}
+		})
+	}
+}
+
+// Of two hints at a claim that is missed, the one counts that has the claim, and no hint is forgotten with another.
+func TestMissed_KeepsTheClaim(t *testing.T) {
+	s := newScene(t)
+	s.Missed(s.holder, gen.Claim("c"))
+	first := s.seen(s.holder.Claim)
+	s.Missed(s.holder, nil)
+	s.forget(s.holder.Claim, first.number)
+	if now := s.seen(s.holder.Claim); !now.missed || now.claim != first.claim || now.at != first.at {
+		t.Errorf("seen is %+v, want the claim of %+v, under another number", now, first)
 	}
 }
 

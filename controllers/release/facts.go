@@ -39,6 +39,9 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	shown, err := c.shown(ctx, s)
 	f.kept = shown || f.record != ownRecord && f.record != strayRecord && young
 	f.held = s.holding(c.seen(s.Claim), now)
+	if f.verdict == unwitnessed && f.held == bound && f.record == ownRecord && !c.proves(s.slot.Record, s.Claim) {
+		f.record = strayRecord
+	}
 	return f, err
 }
 
@@ -173,6 +176,21 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 func (c *Controller) unseen(s *suspect) bool {
 	seen := c.seen(s.Claim)
 	return seen.missed || s.origin == requested && seen.number == 0
+}
+
+// relisting is how long a cache may show claims that a restored kcp lacks. After an error, a client lists again within
+// a minute.
+const relisting = 2 * time.Minute
+
+// proves reports whether the record of a holder whose deletion nobody saw proves that the server of the record has
+// known the holder. A reconcile whose cache is older than a restore of kcp stores the record of a new claim, and asks
+// no server before. So the record has to be older than the caches were when the claim was missed, or are now.
+func (c *Controller) proves(own *ipamv1alpha1.IPAllocation, holder ledger.ClaimID) bool {
+	at := c.Clock.Now()
+	if seen := c.seen(holder); seen.missed {
+		at = seen.at
+	}
+	return own.CreationTimestamp.Add(relisting).Before(at)
 }
 
 // goneByRecord tries to prove that the claim is gone, by two requests to one server: a read of the claim, and the

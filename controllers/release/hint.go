@@ -46,7 +46,8 @@ func (i *Hints) Suspect(h ledger.Holder) { i.queue.Add(h) }
 // deletion is how a claim or pool was last seen that was deleted, or is missed. The zero value says that nothing is
 // known.
 type deletion struct {
-	number   uint64 // of the hint
+	number   uint64    // of the hint
+	at       time.Time // of the hint
 	revision string
 	bound    bool                       // it showed a block
 	missed   bool                       // its deletion was not seen
@@ -94,12 +95,16 @@ func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipa
 	i.hint(h, seen)
 }
 
-// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not know a claim that
-// the cache shows. In a kcp that was restored from a backup, both are true of every claim that is newer than the
-// backup. So the claim's block is freed only if the server still has the claim's record, and has thus known the claim,
-// or if the workspace's binding was seen to go. Otherwise the block is left to the sweep, which has a brake.
+// Missed hints that a list left out a claim whose deletion was not seen, that a server does not know a claim that the
+// cache shows, or that a record is there whose claim the cache does not show. In the last case last is nil. In a kcp
+// that was restored from a backup, all of these may be true of every claim that is newer than the backup. So the
+// claim's block is freed only if the server has had the claim's record for some time, and has thus known the claim, or
+// if the workspace's binding was seen to go. Otherwise the block is left to the sweep, which has a brake.
 func (i *Hints) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
-	seen := lastSeen(last)
+	seen := deletion{bound: true}
+	if last != nil {
+		seen = lastSeen(last)
+	}
 	seen.missed = true
 	i.hint(h, seen)
 }
@@ -123,6 +128,7 @@ type sights struct {
 
 // hint keeps how the holder was last seen, and queues the holder.
 func (i *Hints) hint(h ledger.Holder, last deletion) {
+	last.at = i.clock.Now()
 	i.keep(h.Claim, last)
 	i.queue.Add(h)
 }
@@ -133,6 +139,9 @@ func (s *sights) keep(claim ledger.ClaimID, last deletion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, ok := s.deleted[claim]; !ok || before.missed || !last.missed {
+		if ok && last.missed && last.claim == nil {
+			last = before // which says more
+		}
 		s.hints++
 		last.number = s.hints
 		s.deleted[claim] = last

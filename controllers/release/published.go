@@ -36,8 +36,8 @@ func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, 
 	if h.Namespace == "" {
 		return false, nil // a pool has no IPAllocation
 	}
-	recorded, err := hasRecord(ctx, answer, h)
-	if err != nil || !recorded {
+	own, err := findRecord(ctx, answer, h)
+	if err != nil || own == nil || !c.proves(own, h.Claim) {
 		return false, err
 	}
 	answer, err = c.look(ctx, h) // between the two reads the claim may have been stored, and then its record
@@ -64,21 +64,26 @@ func (c *Controller) Published(
 	if err != nil || !ok || answer.Verdict != live.Alive {
 		return nil, false, err
 	}
-	if recorded, err = hasRecord(ctx, answer, h, claim.UID); err != nil {
+	own, err := findRecord(ctx, answer, h, claim.UID)
+	if err != nil {
 		return nil, false, err
 	}
-	return claim, recorded, nil
+	return claim, own != nil, nil
 }
 
-// hasRecord reports whether the server of this answer has a record of the holder. The record has the holder's ID, or
-// one of the UIDs in or.
-func hasRecord(ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID) (bool, error) {
+// findRecord returns the record of the holder that the server of this answer has, or nil. The record has the holder's
+// ID, or one of the UIDs in or.
+func findRecord(
+	ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID,
+) (*ipamv1alpha1.IPAllocation, error) {
 	slot, err := record.Find(ctx, answer.Client, client.ObjectKey{Namespace: h.Namespace, Name: h.Name})
 	if err != nil || slot.Record == nil {
-		return false, err
+		return nil, err
 	}
-	_, uid := slot.Record.HeldBy()
-	return slot.Record.AllocationID() == types.UID(h.Claim) || slices.Contains(or, uid), nil
+	if _, uid := slot.Record.HeldBy(); slot.Record.AllocationID() != types.UID(h.Claim) && !slices.Contains(or, uid) {
+		return nil, nil
+	}
+	return slot.Record, nil
 }
 
 func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, error) {

@@ -36,7 +36,7 @@ const (
 	ownRecord               // the holder's
 	retainedRecord          // the holder's, retained: it names no claim any more
 	formerRecord            // left over from a former claim of the name, whose block the holder has now
-	strayRecord             // the holder's, but stored too late: the holder, or the binding that it went with, had gone
+	strayRecord             // the holder's, but stored too late: the holder, or its binding, may have gone before
 	otherRecord             // another claim's
 )
 
@@ -85,6 +85,10 @@ type table []rule
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},
 	{verdict: of(alive), action: action{then: leave}},
+	{
+		verdict: of(unwitnessed), held: of(bound), record: of(strayRecord), kept: of(no),
+		action: action{drop: true, then: leave},
+	},
 	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // for the sweep, which has a brake
 	{held: of(aPool), action: action{then: drain}},
 	{held: of(nothing), action: action{drop: true, then: withdraw}},
@@ -118,13 +122,13 @@ func (t table) decide(f facts) action {
 	return action{then: wait}
 }
 
-const yes = 1
+const no, yes = 0, 1
 
 func (f facts) keeps() int {
 	if f.kept {
 		return yes
 	}
-	return 0
+	return no
 }
 
 // set is a set of values of one fact. The empty set has all values.

@@ -23,7 +23,7 @@ var tables = map[verdict]string{
 nothing     . . | -o-o | -o-o |  . . |  . . |  . .
 a pool      . . |  d d |  d d |  . . |  . . |  . .
 a range     . . |  n ? |  n ? |  . . |  . . |  . .
-bound       . . | -f ? |  r ? |  . . |  . . |  . .
+bound       . . | -f ? |  r ? |  . . | -. . |  . .
 keeping     . . |  r ? |  r ? |  . . |  . . |  . .
 retained    . . |  r ? |  r ? |  . . |  . . |  . .
 expired     . . | -e ? | -e ? |  . . |  . . |  . .
@@ -99,7 +99,7 @@ func TestDecide_FreesNothingInDoubt(t *testing.T) {
 	each(func(f facts) {
 		is := decide(f)
 		doubt := f.verdict == unknown || f.verdict == alive || f.verdict == unwitnessed && f.record != ownRecord && f.record != retainedRecord
-		if doubt && (is.drop || is.then != wait && is.then != leave) {
+		if doubt && (is.drop && f.record != strayRecord || is.then != wait && is.then != leave) {
 			t.Errorf("decide(%+v) = %+v, in doubt", f, is)
 		}
 		if frees[is.then] && (f.kept || f.held == nothing || f.held == aPool || (f.held == aRange) != (is.then == unhold)) {
