@@ -19,7 +19,7 @@
 // ledger is frozen. A pool is trusted when the ledger has the changes that the pool's status shows. If the ledger lacks
 // some of them, nothing is allocated from the pool's space until all that is published was read live:
 //
-//	pools, roots first      registered and carved as their status says
+//	pools, roots first      registered and carved as their status says; one without a status as its IPAllocations say
 //	IPAllocations           adopted where they are, with their claim and policy
 //	claims                  likewise, where the IPAllocation is missing: lost, or not written yet
 //

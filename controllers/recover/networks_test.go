@@ -126,6 +126,73 @@ func TestAdopter_ServesAFrozenPoolWithoutAStatusAgain(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 }
 
+// A ledger is lost a moment after two networks were made, the lower one in the upper one, before their IPPools had a
+// status. An IPAllocation with a block of the lower one tells where both lie, so that nobody else gets their addresses.
+// It is not believed for an IPPool whose label is not that of its class and scope.
+func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
+	for name, tt := range map[string]struct {
+		forge func(*ipamv1alpha1.IPPool)
+		lost  bool
+	}{
+		"made by the system": {forge: func(*ipamv1alpha1.IPPool) {}},
+		"of another scope": {lost: true, forge: func(pool *ipamv1alpha1.IPPool) {
+			pool.Spec.Scope["network"] = ipamv1alpha1.ScopeRef{Kind: "Network", Name: "x"}
+		}},
+		"longer than the block": {lost: true, forge: func(pool *ipamv1alpha1.IPPool) { pool.Spec.PrefixLength = 32 }},
+		"without a parent":      {lost: true, forge: func(pool *ipamv1alpha1.IPPool) { pool.Spec.ParentPoolRef = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			net, sub := gen.Class("net", gen.PoolPer("allProjects", "network"), gen.UniqueWithin("network")), gen.Class("sub", gen.Below("net"), gen.PoolPer("allProjects", "network"))
+			l := newLoss(t, net, sub)
+			root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+			upper, upperID := l.network("a", "")
+			lower := upper.DeepCopy()
+			lower.Name, lower.UID, lower.Spec.ParentPoolRef.Name, lower.Spec.PrefixLength, lower.Spec.Reservations = "sub-a", "uid-of-sub-a", upper.Name, 26, nil
+			lower.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "sub"}
+			lowerID := ledger.DerivedID("sub", "", ledger.Scope{"network": {Kind: "Network", Name: "a"}})
+			for pool, id := range map[*ipamv1alpha1.IPPool]ledger.PoolID{upper: upperID, lower: lowerID} {
+				pool.Status = ipamv1alpha1.IPPoolStatus{}
+				pool.Labels = map[string]string{ipamv1alpha1.LabelScopeDigest: ipamv1alpha1.LabelValue(ledger.Digest(id))}
+			}
+			tt.forge(lower)
+			l.record.pools = append(l.record.pools, lower)
+			inside := gen.Allocation("c", lower.Name, "10.0.3.80/28")
+			l.record.records = append(l.record.records, inside)
+			l.whole(root)
+			must.Do(t, l.pass(t.Context()))
+			if tt.lost {
+				l.wantAll(map[ledger.ClaimID]string{})
+				return
+			}
+			l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.3.80/28 bound"})
+			in := ledger.AddressSpaceID("uid-of-root", "", ledger.Scope{"network": {Kind: "Network", Name: "a"}})
+			for id, want := range map[ledger.PoolID][2]string{upperID: {"10.0.3.0/24", string(in)}, lowerID: {"10.0.3.64/26", string(upperID)}} {
+				if p, ok := l.ledger.Pools().Get(id); !ok || p.Frozen || p.CIDR.String() != want[0] || string(p.Parent) != want[1] {
+					t.Errorf("pool %s is %+v, %t; want it at %s in %s, served", id, p, ok, want[0], want[1])
+				}
+			}
+		})
+	}
+}
+
+// The restored copy has a pool at former addresses, and its IPPool was made again elsewhere a moment before. The
+// IPAllocation tells where it is.
+func TestAdopter_BelievesNoFormerPlaceOfAPoolWithoutAStatus(t *testing.T) {
+	l := newLoss(t)
+	p, _ := l.provisioned()
+	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))
+	pool, id := l.network("a", "")
+	pool.Status = ipamv1alpha1.IPPoolStatus{}
+	pool.Labels = map[string]string{ipamv1alpha1.LabelScopeDigest: ipamv1alpha1.LabelValue(ledger.Digest(id))}
+	inside := gen.Allocation("c", pool.Name, "10.0.9.16/28")
+	l.record.records = append(l.record.records, inside)
+	l.comesBack(p.ID, pool)
+	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen || now.CIDR.String() != "10.0.9.0/24" {
+		t.Errorf("the pool is %+v; want it served at 10.0.9.0/24", now)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
+}
+
 // An IPPool that claims to be derived is not restored if its digest is not the one of its scope. Nor is it restored if
 // it is in a tenant's workspace, and claims to be shared by all workspaces: shared pools are the platform's.
 func TestAdopter_AForgedPoolStaysOut(t *testing.T) {

@@ -85,8 +85,9 @@ func (s pools) of(r record) (*pool, error) {
 type world struct {
 	*Adopter
 	pools
-	books *books  // the ledger, as it was read after enter
-	lost  []*pool // oldest first; pools that are being deleted last
+	books *books                         // the ledger, as it was read after enter
+	lost  []*pool                        // oldest first; pools that are being deleted last
+	bare  map[place]*ipamv1alpha1.IPPool // the IPPools whose status was not written yet: see learn
 
 	mu       sync.Mutex // guards what follows, and pool.stuck
 	later    []record   // records of late pools
@@ -102,17 +103,25 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 	w := &world{
 		Adopter: a,
 		pools:   pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string][]ledger.ClusterName{}},
+		bare:    map[place]*ipamv1alpha1.IPPool{},
 	}
 	var failed error
 	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
-		if failed == nil {
-			failed = w.look(ctx, cluster, object.(*ipamv1alpha1.IPPool))
+		found := object.(*ipamv1alpha1.IPPool)
+		switch {
+		case bare(found):
+			w.bare[place{cluster, found.Name}] = found
+		case failed == nil:
+			failed = w.look(ctx, cluster, found)
 		}
 	})
+	if err = errors.Join(failed, err); err == nil {
+		err = w.learn(ctx)
+	}
 	slices.SortFunc(w.lost, func(p, q *pool) int {
 		return cmp.Or(cmp.Compare(p.rank(), q.rank()), p.made.Compare(q.made), cmp.Compare(p.id, q.id))
 	})
-	return w, errors.Join(failed, err)
+	return w, err
 }
 
 // look adds an IPPool to the world, and to the lost pools if the ledger lacks changes of it.

@@ -3,6 +3,20 @@ package mutation
 // ranges are the mutants of the DELETEs of ranges.
 var ranges = []Mutant{
 	{
+		Name:  "a pool whose IPPool has no status yet is not brought back",
+		File:  "controllers/recover/survey.go",
+		Old:   "case bare(found):",
+		New:   "case false:",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_LocatesPools"},
+	},
+	{
+		Name:  "an IPPool without a status is believed whatever its label says",
+		File:  "controllers/recover/bare.go",
+		Old:   "object.Labels[ipamv1alpha1.LabelScopeDigest] == ipamv1alpha1.LabelValue(digest)",
+		New:   "digest != \"\"",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_LocatesPools"},
+	},
+	{
 		Name:  "a range that the ledger has lost is made again elsewhere",
 		File:  "controllers/claim/regain.go",
 		Old:   "d.claim.Spec.Address, d.claim.Spec.PrefixLength = claim.Status.AllocatedCIDR, 0",
