@@ -204,7 +204,7 @@ func (p *pass) reuse(ctx context.Context) (err error) {
 		return err
 	}
 	p.decision.waits.nowhere()
-	p.facts.held, p.facts.record = own, spent
+	p.facts.held, p.facts.record, p.facts.server = own, spent, unread
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (p *pass) has(ctx context.Context, block ledger.Block) error {
 	}
 	superseded, err := p.r.promises().Superseded(ctx, p.slot.Record, block)
 	if superseded {
-		p.facts.record = spent
+		p.facts.record, p.facts.server = spent, unread
 	}
 	return err
 }

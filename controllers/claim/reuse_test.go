@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -125,6 +127,33 @@ func TestReuse_SurvivesAKillAfterEachStep(t *testing.T) {
 			s.wantBlocks("10.0.0.0/28 bound later")
 			s.ownRecord()
 		})
+	}
+}
+
+// slowly calls then after each hand-over, as if etcd had answered late.
+type slowly struct {
+	views.Retained
+	then func()
+}
+
+func (h slowly) HandOver(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error) {
+	defer h.then()
+	return h.Retained.HandOver(ctx, b, to)
+}
+
+// A claim goes while the ledger gives it a retained block. The record of the former claim stays: by that record the
+// release retains the block again.
+func TestReuse_KeepsTheRecordOfTheFormerClaimWithoutAClaim(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
+	s.retains("c")
+	s.stored(gen.Claim("c", gen.UID("later"), gen.OfClass("internal")), door.Answer{})
+	s.Ledger.Retained = slowly{s.Ledger.Retained, func() { s.servers.claim = nil }}
+	_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c"))
+	s.wantBlocks("10.0.0.0/28 bound later")
+	now := gen.Allocation("c", "p", "")
+	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil || now.Spec.ClaimRef != nil {
+		t.Errorf("the record is %+v, %v; want that of the former claim", now, err)
 	}
 }
 

@@ -138,6 +138,7 @@ var rules = table{
 	},
 
 	// Has a former claim of the name left anything? A CREATE changes nothing of that.
+	{record: of(spent), server: of(unread), then: askServer}, // the ledger may have taken long to give the block
 	{record: of(spent), then: drop},
 	{record: of(none, others, retained), left: of(unread), then: findLeft},
 	{being: of(created), left: of(others), then: keep},

@@ -46,16 +46,22 @@ stored, a block, blank: findRecord
         none: findLeft
             ours: askServer
                 none: keep
-                own: reuse ──▶ drop ──▶ publish
+                own: reuse ──▶ askServer
+                    none: keep
+                    own: drop ──▶ publish
             retained: refuse
         own: findLeft
             ours: askServer
                 none: keep
-                own: reuse ──▶ drop ──▶ publish
+                own: reuse ──▶ askServer
+                    none: keep
+                    own: drop ──▶ publish
             retained: askServer
                 none: keep
                 own: giveUp
-        own, and spent: drop ──▶ publish
+        own, and spent: askServer
+            none: keep
+            own: drop ──▶ publish
     own: lookUp
         none: askServer
             none: keep
@@ -114,7 +120,9 @@ stored, a block, filled: findRecord
                 none: keep
                 own: inherit
                     inherited: findLeft ──▶ refuse
-                    inherited, and spent: drop ──▶ publish
+                    inherited, and spent: askServer
+                        none: keep
+                        own: drop ──▶ publish
         own: askServer
             none: keep
             own: findLeft ──▶ refuse
@@ -127,7 +135,9 @@ stored, a block, filled: findRecord
                 none: keep
                 own: inherit
                     inherited: findLeft ──▶ refuse
-                    inherited, and spent: drop ──▶ publish
+                    inherited, and spent: askServer
+                        none: keep
+                        own: drop ──▶ publish
         own, as answered here: findLeft ──▶ refuse
     own: lookUp
         none: askServer
@@ -234,7 +244,7 @@ func turns(do verb, f facts) (ways []turned) {
 	gets := func(name string) {
 		as(name, func(g *facts) { g.held = own })
 		if f.record == retained { // the retained record may be left over
-			as(name+", and spent", func(g *facts) { g.held, g.record = own, spent })
+			as(name+", and spent", func(g *facts) { g.held, g.record, g.server = own, spent, unread })
 		}
 	}
 	ranged, isStored := f.target == aRange, f.being == stored || f.being == denied
@@ -290,7 +300,7 @@ func turns(do verb, f facts) (ways []turned) {
 	case inherit:
 		gets("inherited")
 	case reuse:
-		as("reused", func(g *facts) { g.held, g.record = own, spent })
+		as("reused", func(g *facts) { g.held, g.record, g.server = own, spent, unread })
 	case drop:
 		as("dropped", func(g *facts) { g.record, g.left = none, none })
 	case settle:
@@ -389,8 +399,9 @@ var safe = map[verb]func(facts) bool{
 	inherit: func(f facts) bool { return f.held != own && f.shown == others && f.server == own },
 	reuse:   func(f facts) bool { return f.showing == blank && f.left == ours && f.server == own },
 	giveUp:  func(f facts) bool { return f.showing == blank && f.held == own && f.server == own },
-	drop:    func(f facts) bool { return f.record == spent },
-	settle:  func(f facts) bool { return f.left == others },
+	// A record that retains a block stays until the claim that got the block is about to have its own.
+	drop:   func(f facts) bool { return f.record == spent && f.server == own },
+	settle: func(f facts) bool { return f.left == others },
 	// No record is written without a block in the ledger, beside another record, or for a claim not known to exist.
 	publish: func(f facts) bool {
 		known := f.target == aRange || f.record == own || f.showing == blank || f.server == own

@@ -268,6 +268,20 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/release", Tests: "TestDecide_MatchesTheTables|TestLease_DoesNotKeep"},
 	},
 	{
+		Name:  "a retained record is deleted for a claim that went while the ledger gave it the block",
+		File:  "controllers/claim/act.go",
+		Old:   "p.facts.held, p.facts.record, p.facts.server = own, spent, unread",
+		New:   "p.facts.held, p.facts.record = own, spent",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_KeepsTheRecord"},
+	},
+	{
+		Name:  "a retained record is deleted for a claim that only a cache shows",
+		File:  "controllers/claim/table.go",
+		Old:   "\t{record: of(spent), server: of(unread), then: askServer}, // the ledger may have taken long to give the block\n",
+		New:   "",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide|TestReuse_KeepsTheRecord"},
+	},
+	{
 		Name:  "waits for etcd make the rounds of the sweep longer",
 		File:  "controllers/sweep/round.go",
 		Old:   "r.took += min(now.Sub(asked), stall)",
