@@ -56,11 +56,12 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 //   - A CREATE of the same range was answered, by another name, and kcp has refused it, as there is a claim of that name, which does not
 //     hold the range. Kcp tells nobody. An answer "is a promise", and its claim may still be stored: until kcp cannot any more, "nobody
 //     can tell now" whether the range is free.
-//   - So is one of its own name, a moment before: CREATEs of one name take turns.
+//   - A CREATE of its own name was answered, a moment before, and kcp has refused it, as there was a claim of that name: CREATEs of one
+//     name take turns.
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, or its retained record did, and its block may be retained for this one: "CREATE
 //     may answer such a claim Pending; it is Bound a moment later."
-//   - An older claim of its workspace and class is not bound, and a newcomer comes after it.
+//   - An older claim of its workspace is not bound, and waits for room in the same pools: a newcomer comes after it.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
@@ -86,15 +87,8 @@ func (o *oracles) promises(network, key string) bool {
 	return false
 }
 
-// again reports whether a CREATE of a range by this key failed a moment before, as there was a claim of its name.
-func (o *oracles) again(key string) bool {
-	for _, refused := range o.refused {
-		if time.Since(refused[key]) < turn {
-			return true
-		}
-	}
-	return false
-}
+// again reports whether a CREATE by this key failed a moment before, as there was a claim of its name.
+func (o *oracles) again(key string) bool { return time.Since(o.taken[key]) < turn }
 
 // holds reports whether there is a claim of that key which has the range of a network.
 func (o *oracles) holds(key, network string) bool {
@@ -106,16 +100,23 @@ func (o *oracles) holds(key, network string) bool {
 	return false
 }
 
-// older reports whether there is a claim of the same name, or one of the same workspace and class that is not bound yet.
+// older reports whether there is a claim of the same name, or one of the same workspace that is not bound yet and may wait for room in the
+// same pools.
 func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	key, workspace := keyOf(cluster, claim.Namespace, claim.Name), letterOf(cluster)+"/"
 	for uid, t := range o.live {
-		waits := strings.HasPrefix(t.key, workspace) && t.class == claim.Spec.ClassName && !t.prefix.IsValid()
+		waits := strings.HasPrefix(t.key, workspace) && alike(t.class, claim.Spec.ClassName) && !t.prefix.IsValid()
 		if uid != claim.UID && (t.key == key || waits) {
 			return true
 		}
 	}
 	return false
+}
+
+// alike reports whether claims of two classes may need room in the same pools: a claim makes the pools of its network that are not there.
+func alike(class, other string) bool {
+	level := classes[class].level
+	return class == other || level != "" && level == classes[other].level
 }
 
 // refuses notes that kcp refused the range of a network for its name.
@@ -136,8 +137,12 @@ func (o *oracles) answered(q question, answer *unstructured.Unstructured, err er
 	}
 	o.mu.Lock()
 	busy := q.busy || o.busy(q.cluster, q.claim)
-	if apierrors.IsAlreadyExists(err) && q.claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
-		o.refuses(networkOf(q.cluster, q.claim), keyOf(q.cluster, q.claim.Namespace, q.claim.Name))
+	if apierrors.IsAlreadyExists(err) {
+		key := keyOf(q.cluster, q.claim.Namespace, q.claim.Name)
+		o.taken[key] = time.Now()
+		if q.claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
+			o.refuses(networkOf(q.cluster, q.claim), key)
+		}
 	}
 	o.mu.Unlock()
 	if err != nil {

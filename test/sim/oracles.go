@@ -52,6 +52,7 @@ type oracles struct {
 	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
 	deleted   map[string]time.Time // when the last range of a network was deleted
 	refused   map[string]refusals  // CREATEs of ranges that kcp refused for their names, by network
+	taken     refusals             // CREATEs that kcp refused for their names
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
 	served    time.Time            // when the platform last changed what a pool serves
 	ended     map[string]time.Time // when the last claim of a key went, or the record that it had left
@@ -86,7 +87,7 @@ type cooled struct {
 
 func newOracles(s *Simulation) *oracles {
 	return &oracles{
-		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]refusals{},
+		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]refusals{}, taken: refusals{},
 		forgeries: map[string]bool{}, ended: map[string]time.Time{}, retention: newRetention(),
 	}
 }

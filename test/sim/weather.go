@@ -17,6 +17,7 @@ type Weather struct {
 	EtcdLate int // transactions that etcd applies after their client has given up
 	APILost  int
 	APIMute  int
+	APILate  int // writes to kcp that it serves after their client has given up
 	APIFail  int // requests to kcp that are answered by 500
 
 	CreateFails int // CREATEs of claims that fail after admission
@@ -24,7 +25,7 @@ type Weather struct {
 
 	Lag     time.Duration // most of a watch of kcp
 	EtcdLag time.Duration // most of a watch of etcd
-	Slow    time.Duration // most of a request and of its answer
+	Slow    time.Duration // most of a request, of its answer, and of the time between admission and the store
 }
 
 // weathers are those that a story can name.
@@ -32,12 +33,13 @@ var weathers = map[string]Weather{
 	"fair":         {},
 	"etcd-lossy":   {EtcdLost: 30, EtcdMute: 30},
 	"etcd-late":    {EtcdMute: 30, EtcdLate: 60},
+	"kcp-late":     {APILate: 60},
 	"kcp-lossy":    {APILost: 50, APIMute: 50, APIFail: 20},
 	"lagging":      {Lag: 5 * time.Second, EtcdLag: time.Second},
 	"late-creates": {CreateFails: 200, CreateSlow: 100},
 	"slow":         {Slow: 300 * time.Millisecond},
 	"stormy": {
-		EtcdLost: 10, EtcdMute: 10, APILost: 10, APIMute: 30, CreateFails: 50, CreateSlow: 20,
+		EtcdLost: 10, EtcdMute: 10, APILost: 10, APIMute: 30, APILate: 10, CreateFails: 50, CreateSlow: 20,
 		Lag: time.Second, EtcdLag: 200 * time.Millisecond, Slow: 300 * time.Millisecond,
 	},
 }
@@ -86,6 +88,8 @@ func (s *Simulation) kcpFate(method, plural string) simkcp.Fate {
 		f.Lost = true
 	case method != "GET" && s.chance(w.APIMute):
 		f.Mute = true
+	case method != "GET" && s.chance(w.APILate):
+		f.Mute, f.Late = true, s.most(8*time.Second)
 	case s.chance(w.APIFail):
 		f.Fail = 500
 	}
@@ -102,5 +106,5 @@ func (s *Simulation) delay(what string) time.Duration {
 	case s.chance(w.CreateSlow):
 		return s.most(58 * time.Second)
 	}
-	return s.most(2 * time.Millisecond)
+	return s.most(max(w.Slow, 2*time.Millisecond))
 }
