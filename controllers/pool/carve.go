@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// carve gives a child pool its block of the parent. A parent that is missing or
-// full is waited for.
+// carve gives a child pool its block, from its parent or from the first pool of its parent class that has room. If none
+// has, carve refuses the child, and the child waits.
 func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
 		p.Ledger.Waits.Withdraw(former) // of a pool without its finalizer
@@ -53,7 +53,8 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	return ledger.Pool{}, resolve.First(append(refusals, plan.Unfit...), nil)
 }
 
-// mostParents is how many pools a pool by class asks for its block, and waits for.
+// mostParents is how many parents a child pool asks for its block, and waits for, at most. Only a child that names a
+// parent class can have more than one.
 const mostParents = 64
 
 // asked returns the request to carve the pool from one of its parents.
@@ -74,7 +75,7 @@ func (p *pass) asked(asks *ipamv1alpha1.IPPool, plan resolve.Plan, parent resolv
 	return request
 }
 
-// parents finds the pools to carve from. A child that has none waits in no list of the ledger.
+// parents finds the pools to carve from. A child without a parent waits in no list of the ledger.
 func (p *pass) parents(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Plan, error) {
 	view := p.Catalog.View(ctx)
 	plan, err := resolve.ParentQuery{Child: asks, From: p.owner, Platform: p.Directory.Platform()}.Resolve(view)
@@ -87,8 +88,8 @@ func (p *pass) parents(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.
 	return plan, err
 }
 
-// refusedBy returns why the ledger has not carved a child from its parent; nil if that is a fault. If room may come,
-// the child waits for it there, and waits is true.
+// refusedBy returns why the ledger has not carved a child from a parent, or nil if err is a fault. If the parent may
+// get room later, the child waits for the room in the ledger, and waits is true.
 func (p *pass) refusedBy(
 	parent *ipamv1alpha1.IPPool, request ledger.Request, err error,
 ) (refusal *outcome.Refusal, waits bool) {
@@ -126,14 +127,15 @@ func (p *pass) refusedBy(
 	return nil, waits
 }
 
-// ofClass reports whether a limit by class was reached.
+// ofClass reports whether err says that the limit of a class is reached.
 func ofClass(err error) bool {
 	over, ok := errors.AsType[*ledger.QuotaError](err)
 	return ok && over.Class != ""
 }
 
-// asks is the pool as it asks for its block: as a slice only if the ledger has given its workspace one. The label that
-// says so could be stored past all policies, and the pool would count against no maxSlices.
+// asks returns the pool as it asks for its block. A pool with the label of a slice asks as a slice only if the ledger
+// has given its workspace that slice. For any other pool the label is left out of the result: a user could store the
+// label past all policies, and no limit would bound the pool.
 func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	of, labelled := p.pool.Labels[ipamv1alpha1.LabelSlice]
 	if !labelled {
@@ -148,9 +150,10 @@ func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	return asks, nil
 }
 
-// counted refuses a new pool of a workspace that has as many as it may. The platform may have any number. So may the
-// ledger give any number of slices, though they count; and a pool that shows its CIDR is not new, though the ledger may
-// have lost it. No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
+// counted refuses a new pool of a workspace that has as many pools as it may. The platform may have any number of
+// pools, and the ledger may give any number of slices, though slices count. A pool that shows its CIDR is not new, even
+// if the ledger has lost the pool. counted asks no server. The refused pools of a workspace are requeued whenever one
+// of its pools goes.
 func (p *pass) counted(ctx context.Context) error {
 	if p.MaxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.Directory.Platform().Cluster ||
 		p.Ledger.Pools.Count(p.owner.Cluster) < p.MaxPools {

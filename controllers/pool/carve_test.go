@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// given are the slices that the ledger has given.
+// given plays the slices of the ledger. There is at most one.
 type given struct {
 	views.Slices
 	slice *ledger.Slice
@@ -30,8 +30,9 @@ func (g given) Get(_ context.Context, id ledger.PoolID, c ledger.ClusterName) (l
 	return *g.slice, true, nil
 }
 
-// The label of a slice says nothing by itself: the ledger has to have given the workspace one, and no other pool.
-func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
+// A pool with the label of a slice asks as a slice only if the ledger has given its workspace that slice, and no other
+// pool is the slice.
+func TestAsks_NeedsASliceThatTheLedgerHasGiven(t *testing.T) {
 	t.Parallel()
 	const length = 28
 	parent := gen.Pool("p")
@@ -65,9 +66,9 @@ func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A workspace that has as many pools as it may gets no more, until one of them goes. The pools that it has, that show their
-// CIDR, or that are the platform's or slices of it, are left alone.
-func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
+// A workspace that has as many pools as it may gets no more, until one of them goes. Not refused are a pool that the
+// ledger has, a pool that shows its CIDR, a slice, and a pool of the platform.
+func TestEnter_RefusesMorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	t.Parallel()
 	first, servers := newEntered(t, ledger.Pool{})
 	first.MaxPools = 1

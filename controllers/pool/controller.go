@@ -28,7 +28,7 @@ import (
 const (
 	// component is the reporter of the controller's events.
 	component = "ipam-controller"
-	// lostDelay is how long a pass waits for the ledger to be whole again.
+	// lostDelay is the delay of the requeue of a pool while the ledger lacks something that it has lost of the pool.
 	lostDelay = 2 * time.Second
 )
 
@@ -39,28 +39,27 @@ type Options struct {
 	Directory *directory.Directory
 	Adoption  Adoption
 	Oracle    Oracle
-	// RetireBelow retires the pools that the system has made below a pool, or fails if one is used.
+	// RetireBelow retires the derived pools below a pool. It fails if one of them is in use.
 	RetireBelow func(ctx context.Context, id ledger.PoolID) error
-	// Goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
-	// cool in it. ok is false if it is in use, or stays.
+	// Goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it goes
+	// after these. ok is false if the pool is in use, or stays.
 	Goes func(ledger.Pool) (at time.Time, ok bool)
 	// Answers are the CREATEs of claims that this process has answered. Nil: none.
 	Answers *promise.Answers
-	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
+	// MaxPools is how many pools a workspace may have. It does not limit the platform. Default: any number.
 	MaxPools int
-	// Feed tells what happens in the workspaces.
+	// Feed delivers the events of all workspaces.
 	Feed *feed.Feed
-	// Queue is the controller's, which the ledger adds to.
+	// Queue is the queue of the controller. The ledger adds pools to it, too.
 	Queue inbox.Queue
-	// Seen is told of every pool that came (before is nil), changed, or went (after
-	// is nil). It must not block.
+	// Seen is called for every pool that was created (before is nil), changed, or deleted (after is nil). It must not
+	// block.
 	Seen func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
-	// Deleted is told of a pool that was seen being deleted, and is in the ledger still. It must
-	// not block.
+	// Deleted is called for a pool whose deletion was seen, and which is still open in the ledger. It must not block.
 	Deleted func(h ledger.Holder, last *ipamv1alpha1.IPPool)
 }
 
-// New makes the pool controller and has mgr run it.
+// New makes the pool controller, and adds it to mgr.
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{Options: opts, clusters: mgr, now: time.Now}
 	local := mgr.GetLocalManager()
@@ -75,12 +74,12 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
-// firstBlock is how long after its IPPool a pool that the system has made gets its first block at most, and the claim
-// of that is stored, on a server that is not busy: both belong to one CREATE. The first status is written then, and
-// shows it.
+// firstBlock is how long the first reconcile of a derived pool waits after the pool's IPPool was created. The CREATE
+// that makes the pool also binds its first block. On a server that is not busy, the claim of that CREATE is stored
+// within firstBlock. So the first status of the pool shows the block already.
 const firstBlock = 100 * time.Millisecond
 
-// onPool queues a pool that came or changed, and the pools that may have waited for that.
+// onPool queues a pool that was created, changed or deleted, and the pools that may have waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parents ...*ipamv1alpha1.IPPool) {
@@ -130,17 +129,16 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 }
 
 // regressed reports whether a pool shows less of the ledger than before, or was listed again. kcp may have been
-// restored from an older copy: the figures are those of the copy, and if nobody uses the pool, no change of the ledger
-// comes that would mend them.
+// restored from an older copy, and the pool may show the figures of that copy. If nobody uses the pool, no change of
+// the ledger corrects them.
 func regressed(before, after *ipamv1alpha1.IPPool) bool {
 	was, is := before.Status.Ledger, after.Status.Ledger
 	return before.ResourceVersion == after.ResourceVersion ||
 		was != nil && (is == nil || is.ID != was.ID || is.Changes < was.Changes)
 }
 
-// gone hints at a pool that was seen to go and is open in the ledger: its finalizer
-// was removed by a user. One that was not compared with the ledger is left to the sweep, as is one that
-// a list merely left out.
+// gone hints at a pool whose deletion was seen, and which is open in the ledger: a user has removed its finalizer. If
+// the pool was not compared with the ledger, it is left to the sweep. So is a pool that a list left out.
 func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := ledger.PoolID(pool.UID)
 	if known, ok := r.Ledger.Pools.Get(id); ok && known.State == ledger.PoolOpen && !r.Ledger.Recovery.Frozen(id) {
@@ -148,16 +146,17 @@ func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	}
 }
 
-// Named requeues the pools that are judged by the path of a workspace, now that it has one: child pools that may be
-// served or refused, and its root pools.
+// Named requeues the pools whose answer depends on the path of a workspace, now that the path is known: child pools
+// that may be served or refused, and the root pools of the workspace.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, pool := range slices.Concat(r.waiting.named(workspace), r.roots.of(workspace.Cluster)) {
 		r.Queue.Add(pool)
 	}
 }
 
-// Requeue requeues the pools of a workspace that gives up the export, or is served again: the finalizers are removed
-// now, even while others hold blocks of them, and those that are in use are held again.
+// Requeue requeues the pools of a workspace that gives up the export, or is served again. When the workspace gives up
+// the export, the finalizers of its deleted pools are removed, even while others hold blocks of these pools. When the
+// workspace is served again, a deleted pool keeps its finalizer while it is in use.
 func (r *Reconciler) Requeue(cluster ledger.ClusterName) {
 	ctx, name := context.Background(), r.Directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
@@ -165,8 +164,8 @@ func (r *Reconciler) Requeue(cluster ledger.ClusterName) {
 	}
 }
 
-// wakeUnready requeues the pools of a workspace that have no CIDR yet, or are deleted: root pools whose
-// rival is gone, pools whose finalizer is removed now.
+// wakeUnready requeues the pools of a workspace that have no CIDR yet, or are deleted. A root pool may get its CIDR
+// once the pool that it overlaps is gone, and a deleted pool may lose its finalizer.
 func (r *Reconciler) wakeUnready(
 	ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue,
 ) {

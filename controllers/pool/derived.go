@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// derived brings the status of a pool up to date that says the system has made it. The ledger alone has such pools:
-// none is entered or retired here, and none has our finalizer.
+// derived updates the status of an IPPool whose spec says that the system has made the pool. Only the ledger makes such
+// pools: derived enters or retires none, and adds no finalizer.
 func (p *pass) derived(ctx context.Context) error {
 	if !p.pool.DeletionTimestamp.IsZero() || p.odd != nil {
 		return nil //nolint:nilerr // What cannot be read stays as it is.

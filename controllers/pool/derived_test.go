@@ -30,14 +30,14 @@ import (
 // network returns the scope of a network.
 func network(name string) ledger.Scope { return ledger.Scope{"network": {Kind: "Network", Name: name}} }
 
-// derivedScene is a controller of the pools of a workspace, over a real ledger with a root pool of it.
+// derivedScene is the pool controller of a workspace w, over a real ledger in which w has a root pool.
 type derivedScene struct {
 	*Reconciler
 	alloc     *allocator.Allocator
 	workspace client.Client
 }
 
-// goes is when idle pools go.
+// goes is the time at which the idle pools of a scene are retired.
 var goes = time.Date(2026, 11, 29, 12, 40, 6, 1, time.UTC)
 
 func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
@@ -98,7 +98,7 @@ func (s *derivedScene) provisions(t *testing.T, class string, above ledger.PoolI
 	return must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: above, Length: length}, p, nil))(t)
 }
 
-// made returns the IPPool of such a pool.
+// made returns the IPPool of a derived pool of the class net, for the network with this name.
 func made(name string) *ipamv1alpha1.IPPool {
 	pool := gen.Pool("net-"+name, gen.ChildOf("root", 24))
 	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"}
@@ -114,8 +114,8 @@ func inUse(pool *ipamv1alpha1.IPPool) (bool, string) {
 	return condition.Status == "True", condition.Message
 }
 
-// The status of a pool that the system has made follows the ledger, and nothing else of it is written.
-func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
+// The status of a derived pool follows the ledger, and nothing else of its IPPool is written.
+func TestDerived_FollowsTheLedger(t *testing.T) {
 	s := newDerivedScene(t, made("a"))
 	p := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: "w", Namespace: "default", Name: "r"})
 	pool := s.pool(t, "net-a")
@@ -131,8 +131,8 @@ func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
 	}
 }
 
-// A class is deleted while a pool that it has made is there: the pool is requeued, and says so. It no longer does when the class is
-// there again.
+// If the class that has made a pool is deleted, the pool is requeued, and its status says that the class is gone. Once
+// there is a class of that name again, the status no longer says so.
 func TestDerived_SaysThatItsClassIsGone(t *testing.T) {
 	s, class := newDerivedScene(t, made("a")), gen.Class("net", gen.PoolPer("network", "project"))
 	platform := testbed.NewWorkspace(t)
@@ -156,9 +156,9 @@ func TestDerived_SaysThatItsClassIsGone(t *testing.T) {
 	says(true)
 }
 
-// What says by its spec that the system has made it is nobody's, if the ledger has no such pool: it gets no CIDR, and is in no
-// ledger.
-func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
+// An IPPool may say by its spec that the system has made it, although the ledger has no such pool. It gets no CIDR, and
+// does not enter the ledger.
+func TestDerived_RefusesAForgedPool(t *testing.T) {
 	other := made("a")
 	other.Name = "other"
 	s := newDerivedScene(t, made("b"), other)
@@ -174,8 +174,8 @@ func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
 	}
 }
 
-// A root pool that has only pools below it that nobody uses is not in use, and goes with them.
-func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
+// A root pool with only idle pools below it is not in use. When the root pool is deleted, they go with it.
+func TestDerived_DoesNotCountIdlePoolsAsUse(t *testing.T) {
 	s := newDerivedScene(t)
 	above := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
 	below := s.provisions(t, "sub", above.ID, 28, ledger.Holder{})
@@ -198,8 +198,8 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 	}
 }
 
-// A pool that is deleted while it is in use is not ready: it gives nothing out, and says who holds it.
-func TestRetire_ADrainingPoolSaysWhoHoldsIt(t *testing.T) {
+// A pool that is deleted while it is in use is not Ready, and its status says which claim has a block of it.
+func TestRetire_SaysWhoHoldsADrainingPool(t *testing.T) {
 	s := newDerivedScene(t)
 	holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
 	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: "uid-of-root", Length: 32, Holder: holder}))(t)
@@ -218,8 +218,8 @@ func TestRetire_ADrainingPoolSaysWhoHoldsIt(t *testing.T) {
 	}
 }
 
-// The figures of a pool with address spaces are those of the fullest.
-func TestDerived_TheFullestAddressSpaceCounts(t *testing.T) {
+// The figures of a pool with address spaces are those of the fullest address space.
+func TestDerived_ShowsTheFullestAddressSpace(t *testing.T) {
 	s := newDerivedScene(t)
 	for i, name := range []string{"a", "b"} {
 		space := ledger.Derived{Of: "uid-of-root", Workspace: "w", Scope: network(name)}
@@ -245,9 +245,9 @@ func (l *lists) List(ctx context.Context, o allocator.ListOptions) iter.Seq2[led
 	return l.Blocks.List(ctx, o)
 }
 
-// The blocks in address spaces of other workspaces are counted, and not listed: there may be any number of these address spaces, and
-// the status of a pool is written several times a second.
-func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
+// The blocks in address spaces of other workspaces are counted, and not listed. There may be any number of these
+// address spaces, and the status of a pool is written several times a second.
+func TestDerived_ListsNoAddressSpacesOfOthers(t *testing.T) {
 	s := newDerivedScene(t)
 	counted := &lists{Blocks: s.alloc}
 	s.Ledger.Blocks = counted
@@ -267,7 +267,7 @@ func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
 	}
 }
 
-// compares notes which pools the ledger was compared with a status of.
+// compares notes the pools for which the ledger was compared with a status.
 type compares struct {
 	adopted
 	ids []ledger.PoolID
@@ -278,9 +278,10 @@ func (c *compares) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alph
 	return c.adopted.Whole(ctx, id, shown)
 }
 
-// A workspace shows a pool that all workspaces share, with a status that was stored past all policies. The platform's pool is not
-// compared with that: it would be found to lack something, and freeze.
-func TestDerived_AStatusOfTheSharedPool(t *testing.T) {
+// A workspace has a forged IPPool that shows the pool which all workspaces share. Its status was stored past all
+// policies. The shared pool is not compared with that status: the ledger would seem to lack something, and the pool
+// would freeze.
+func TestDerived_IgnoresAForgedStatusOfASharedPool(t *testing.T) {
 	shared := ledger.Derived{Class: "net", Scope: network("a")}
 	forged := made("a")
 	forged.Status.ScopeDigest, forged.Status.AllocatedCIDR = ledger.Digest(shared.ID()), "10.0.9.0/24"

@@ -1,11 +1,9 @@
-// Package pool brings IPPools into the ledger, and the ledger's figures into
-// their status.
+// Package pool brings IPPools into the ledger, and the ledger's figures into their status.
 //
-//	root pool    register its CIDR under the workspace's fence; overlap is decided there
+//	root pool    register its CIDR; the ledger refuses a CIDR that overlaps another pool of the workspace
 //	child pool   carve its CIDR from the parent: a claim on it, with the child's UID
 //	deletion     retire the pool; a finalizer holds it while it is in use
 //
-// Status follows the ledger within half a second, coalesced: however many
-// blocks a pool gives out meanwhile, it is written once. Pools of an address domain that
-// share a block take turns, if they are many.
+// The status of a pool follows the ledger within half a second. It is written once for all blocks that the pool gives
+// out in that time. If one change concerns many pools of an address domain, these are written one after another.
 package pool

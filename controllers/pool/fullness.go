@@ -12,16 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// A pool is nearly full, or exhausted, until clearly fewer of its addresses are allocated. So a pool at the border,
-// where claims come and go, is told about once.
+// A pool that was nearly full or exhausted stays so until clearly fewer of its addresses are allocated. So a pool at
+// the border, where claims come and go, has one event.
 const (
-	nearlyFull    = 90 // percent of the addresses, from which on a pool is nearly full
-	notNearlyFull = 85 // percent, below which that ends
-	notExhausted  = 95 // percent, below which a pool is not exhausted any more
+	nearlyFull    = 90 // a pool is nearly full from this percentage of its addresses on
+	notNearlyFull = 85 // below this percentage it no longer is
+	notExhausted  = 95 // below this percentage an exhausted pool no longer is exhausted
 )
 
-// fullnessSays are the messages of the condition RunningOut. They have no figures: the condition changes when its
-// reason does.
+// fullnessSays are the messages of the condition RunningOut. They have no figures, so that the condition changes only
+// with its reason.
 var fullnessSays = map[ipamv1alpha1.Reason]string{
 	ipamv1alpha1.ReasonNearlyFull: fmt.Sprintf("the pool has passed %d %% of its addresses; this ends below %d %%",
 		nearlyFull, notNearlyFull),
@@ -29,7 +29,7 @@ var fullnessSays = map[ipamv1alpha1.Reason]string{
 		notExhausted),
 }
 
-// fullness returns how full a pool is that was as full as the first reason says; empty: it has room.
+// fullness returns how full a pool is; empty: it has room. was is what fullness returned before.
 func fullness(was ipamv1alpha1.Reason, c ledger.Capacity) ipamv1alpha1.Reason {
 	atLeast := func(percent int64) bool {
 		share, limit := new(big.Int).Mul(c.Allocated, big.NewInt(100)), new(big.Int).Mul(c.Total, big.NewInt(percent))
@@ -44,8 +44,8 @@ func fullness(was ipamv1alpha1.Reason, c ledger.Capacity) ipamv1alpha1.Reason {
 	return ""
 }
 
-// reportFullness sets the condition RunningOut while a pool is nearly full or exhausted. The event of a change is
-// emitted once the condition is stored, which remembers what was told.
+// reportFullness sets the condition RunningOut while a pool is nearly full or exhausted. A change has an event, which
+// is emitted once the condition is stored: from the condition a later pass knows what was told.
 func (p *pass) reportFullness(c ledger.Capacity) {
 	was := ipamv1alpha1.Reason("")
 	if before := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionRunningOut); before != nil {

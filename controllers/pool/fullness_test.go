@@ -20,8 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A pool is told about when it passes 90 %, when it is exhausted, and when each ends: once each, however often claims at the
-// border come and go.
+// An event tells when a pool passes 90 %, when it is exhausted, and when each of these ends. It is emitted once for
+// each of them, however often claims at the border come and go.
 func TestFullness_TellsOfEachChangeOnce(t *testing.T) {
 	workspace := testbed.NewWorkspace(t)
 	workspace.Events = events.NewFakeRecorder(10)
@@ -72,7 +72,7 @@ func emitted(recorder *events.FakeRecorder) (said []string) {
 	}
 }
 
-// The event is emitted once the status remembers it, and not while that cannot be stored. A pool that stays as full as it is
+// The event is emitted once the status with the condition is stored, and not before. A pool that stays as full as it is
 // is not written.
 func TestReconcile_TellsOfAFullPoolOnceStored(t *testing.T) {
 	s := newDerivedScene(t)

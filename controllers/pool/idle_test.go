@@ -15,7 +15,7 @@ import (
 )
 
 // The status of an idle pool says when it goes.
-func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
+func TestDerived_SaysWhenAnIdlePoolGoes(t *testing.T) {
 	s := newDerivedScene(t, made("a"))
 	p := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
 	if used, said := inUse(s.pool(t, "net-a")); used || said != "nobody uses the pool: it goes at 12:40:07 UTC, or when it is deleted" {
@@ -40,8 +40,8 @@ func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
 	}
 }
 
-// The reason of InUse tells programs of a claim that was answered and is not stored when it should be.
-func TestPool_ItsReasonTellsOfClaimsThatAreNotStored(t *testing.T) {
+// If a claim was answered, and was not stored in time, the reason of the condition InUse says so to programs.
+func TestPool_TellsOfClaimsThatWereNotStored(t *testing.T) {
 	s := newDerivedScene(t)
 	s.Answers = promise.NewAnswers(clock.RealClock{}, func(ledger.Holder) {})
 	holder := ledger.Holder{Claim: promise.NewID("w", "default", "web"), Cluster: "w", Namespace: "default", Name: "web"}

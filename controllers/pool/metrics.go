@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// Only the platform's own pools are shown: how many pools tenants have is for
-// them to choose. Addresses are counted in floating point, exact to 16 digits.
+// Only pools of the platform are shown, because tenants can make any number of pools. Addresses are counted in floating
+// point, exact to 16 digits.
 var (
 	addresses = prometheus.NewDesc("ipam_pool_addresses",
 		"Addresses of a pool of the platform.", []string{"pool"}, nil)
@@ -40,22 +40,21 @@ var (
 
 func init() { metrics.Registry.MustRegister(shown) }
 
-// figures are what pools hold, by name, as last reported. It is a
-// prometheus.Collector. One without pools is empty; safe for concurrent use.
+// figures has the figures of pools by name, as last reported. It is a prometheus.Collector. Safe for concurrent use.
 type figures struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	pools map[string]figure
 }
 
-// figure is what one pool holds, and what is free of it.
+// figure says what one pool holds, and what is free of it.
 type figure struct {
 	ledger.Capacity
 	free    index.Histogram
 	samples forecast.Samples
 }
 
-// show has the metrics say what a pool holds.
+// show sets the figure of a pool in the metrics.
 func (f *figures) show(pool string, holds figure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +64,7 @@ func (f *figures) show(pool string, holds figure) {
 	f.pools[pool] = holds
 }
 
-// hide takes a pool that is gone out of the metrics.
+// hide removes a pool that is gone from the metrics.
 func (f *figures) hide(pool string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

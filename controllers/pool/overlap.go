@@ -21,12 +21,12 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// roots knows the root pools of tenants, so that they can be compared again with a pool of another workspace that
-// changes. A pool enters before it is compared, so that no change slips between the two. The zero value is ready; safe
-// for concurrent use.
+// roots has the root pools of tenants. When a pool of another workspace changes, the root pools that share addresses
+// with it are compared with it again. A pool enters before it is compared, so that no change is missed in between. The
+// zero value is ready; safe for concurrent use.
 type roots struct {
 	mu    sync.Mutex
-	pools map[ledger.ClusterName]map[mcreconcile.Request]netip.Prefix // by their workspace; none that is empty
+	pools map[ledger.ClusterName]map[mcreconcile.Request]netip.Prefix // by workspace; no inner map is empty
 }
 
 func (r *roots) enter(in ledger.ClusterName, pool mcreconcile.Request, cidr netip.Prefix) {
@@ -56,7 +56,8 @@ func (r *roots) of(in ledger.ClusterName) []mcreconcile.Request {
 	return slices.Collect(maps.Keys(r.pools[in]))
 }
 
-// sharing lists the pools of a workspace, or of all workspaces if none is named, that have some of the addresses.
+// sharing lists the pools of a workspace that share addresses with this CIDR. If in is empty, the pools are of all
+// workspaces.
 func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) (found []mcreconcile.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,9 +71,9 @@ func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) (found []mcrec
 	return found
 }
 
-// wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the
-// same workspace. A pool of the platform that was made for a scope backs no class, and wakes none: any tenant makes and
-// drops such pools.
+// wakeRoots requeues the root pools of tenants that share addresses with a pool. A pool of the platform wakes those of
+// all workspaces. A pool of a tenant that is carved from another workspace wakes those of the same tenant. A pool of
+// the platform that was made for a scope wakes none: it backs no class, and any tenant makes and drops such pools.
 func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -90,9 +91,9 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	}
 }
 
-// onClass requeues the pools of the platform that name a class that changed, the root pools that have addresses of it,
-// and the children that wait for one of them: a pool has none while its class gives its addresses out in address
-// spaces.
+// onClass requeues the pools of the platform that name a changed class, the root pools that share addresses with these
+// pools, and the children that wait for one of them. While a class gives the addresses of a pool out in address spaces,
+// the pool has no children.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.Directory.Platform()
@@ -122,7 +123,7 @@ func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.Eve
 	}
 }
 
-// wakeMade requeues the pools that were made for a class: they say whether it is there.
+// wakeMade requeues the pools that were made for a class, because their status says whether the class is there.
 func (r *Reconciler) wakeMade(class *ipamv1alpha1.IPClass, q inbox.Queue) {
 	if len(class.Spec.PoolPer) == 0 {
 		return
@@ -152,8 +153,8 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 	return nil
 }
 
-// reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it,
-// with an event when it comes. It returns nil if they can.
+// reportDiffering sets the condition ClassesDiffer of a pool whose classes cannot share it. Such a pool serves none of
+// them. An event is emitted when the condition comes. The refusal is nil if the classes can share the pool.
 func (p *pass) reportDiffering(ctx context.Context) (*outcome.Refusal, error) {
 	view := p.Catalog.View(ctx)
 	said := resolve.ClassesDiffer(view, p.pool, p.owner, p.Directory.Platform())

@@ -25,8 +25,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A pool that changes wakes the root pools that have addresses of it, of one workspace or of all, and no others.
-func TestRoots(t *testing.T) {
+// A pool that changes wakes the root pools that share addresses with it, in one workspace or in all, and no others.
+func TestRoots_FindThePoolsThatShareAddresses(t *testing.T) {
 	request := func(name string) mcreconcile.Request {
 		return mcreconcile.Request{Request: reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}}
 	}
@@ -50,9 +50,10 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// A pool of the platform that was made for a scope wakes no root pool of a tenant: it backs no class, and any tenant makes such pools. One
-// of the same workspace does.
-func TestWakeRoots_IgnoresNetworks(t *testing.T) {
+// A pool that was made for a scope in the workspace of the platform wakes no root pool of a tenant: it backs no class,
+// and any tenant makes such pools. A pool that was made for a scope in the tenant's own workspace wakes the tenant's
+// root pool.
+func TestWakeRoots_IgnoresNetworksOfThePlatform(t *testing.T) {
 	r := &Reconciler{Options: Options{Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})}}
 	r.roots.enter("web", inbox.Request("web", client.ObjectKey{Name: "own"}), netip.MustParsePrefix("10.0.0.0/8"))
 	authored, network := gen.Pool("p"), gen.Pool("n")
@@ -76,7 +77,7 @@ func TestWakeRoots_IgnoresNetworks(t *testing.T) {
 }
 
 // A pool whose classes differ in uniqueWithin says so as long as they do.
-func TestReportDiffering(t *testing.T) {
+func TestReportDiffering_WhileTheClassesDiffer(t *testing.T) {
 	clusters := testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("flat"), gen.Class("vrf", gen.UniqueWithin("network")))}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	p := &pass{Reconciler: &Reconciler{Options: Options{Directory: known, Catalog: &catalog.Catalog{Clusters: clusters, Directory: known}}}, pool: gen.Pool("p"), owner: known.Platform()}
@@ -98,8 +99,8 @@ func TestReportDiffering(t *testing.T) {
 	}
 }
 
-// A child is refused while a class gives the addresses of its parent out in address spaces. When the class goes, the child is looked at,
-// beside the parent itself.
+// While a class gives the addresses of a pool out in address spaces, a child of that pool is refused. When the class
+// goes, the child is requeued, and so is the pool.
 func TestOnClass_WakesTheChildren(t *testing.T) {
 	vrf := gen.Class("vrf", gen.UniqueWithin("network"))
 	platform := testbed.NewWorkspace(t)
@@ -131,7 +132,7 @@ type trusting struct {
 
 func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 
-// The other pools of an address domain do not wait for one that cannot be read.
+// If a pool cannot be read, the other pools of its address domain do not wait for it.
 func TestReconcile_ShowsAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})

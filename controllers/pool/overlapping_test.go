@@ -8,9 +8,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Two networks have the same CIDR of one pool, whose figures are those of the fuller one. Those that nobody uses are not counted. Their
-// status says which roles they are told apart by, which a ledger that was lost goes by.
-func TestDerived_OverlappingNetworks(t *testing.T) {
+// Two networks have the same CIDR in one root pool. The root pool shows the figures of the fuller network. Idle
+// networks do not count as its use. The status of a network shows the roles within which its addresses are unique. A
+// ledger that was lost is restored by these roles.
+func TestDerived_ShowsTheFullerOfTwoOverlappingNetworks(t *testing.T) {
 	s := newDerivedScene(t, made("a"), made("b"))
 	for _, name := range []string{"a", "b"} {
 		space := ledger.Derived{Of: "uid-of-root", Workspace: "w", Scope: network(name)}

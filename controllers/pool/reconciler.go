@@ -27,7 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// Oracle answers whether a pool still exists, and what it is like, past every cache.
+// Oracle asks the servers whether a pool still exists, and how its spec is.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
@@ -48,18 +48,18 @@ type pass struct {
 	cluster cluster.Cluster
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
-	odd     *outcome.Fault // the pool cannot be read: what is known of it is in pool
+	odd     *outcome.Fault // why the pool cannot be read; nil: it can. The field pool has what is known of it
 	id      ledger.PoolID
 
-	samples forecast.Samples // of what was used
-	due     time.Duration    // until the next look; 0: when something changes
-	news    func()           // emits the event of a change once that is stored; nil: there is none
+	samples forecast.Samples // of the used addresses
+	due     time.Duration    // until the next reconcile; 0: it waits for a change
+	news    func()           // emits the event of a change, once the change is stored; nil: there is none
 }
 
-// reporter returns what tells the owner of the pool.
+// reporter returns the reporter of the pool.
 func (p *pass) reporter() reporter { return reporter{pool: p.pool, cluster: p.cluster} }
 
-// usage returns what finds the users of the pool.
+// usage returns the usage of the pool. A derived pool counts as a pool of the workspace that it was made for.
 func (p *pass) usage() usage {
 	of := p.owner.Cluster
 	if made, ok := p.Ledger.Pools.Get(p.id); ok && made.Derived != nil {
@@ -70,7 +70,7 @@ func (p *pass) usage() usage {
 	}
 }
 
-// lookAgain reconciles the pool after a time, or earlier.
+// lookAgain requeues the pool after this time. If several calls are made, the shortest time counts.
 func (p *pass) lookAgain(wait time.Duration) {
 	if p.due == 0 || wait < p.due {
 		p.due = wait
@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	return result, err
 }
 
-// requeueFor is what the queue is to do after a pass that ended with err.
+// requeueFor tells the queue when to repeat a pass that ended with err.
 func requeueFor(err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, errLost):
@@ -134,7 +134,8 @@ func requeueFor(err error) (reconcile.Result, error) {
 	return patch.Requeue(err)
 }
 
-// abandon cancels the wait of a child pool that is gone, or whose workspace is not engaged any more.
+// abandon ends the wait of a child pool, and removes a root pool from roots: the pool is gone or refused, or its
+// workspace is no longer engaged.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	r.roots.leave(r.Directory.Ledger(req.ClusterName), req)
 	if id, waited := r.waiting.leave(req); waited {
@@ -142,8 +143,7 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 	}
 }
 
-// reconcile brings the pool into the ledger, and its status up to date. The
-// caller writes it.
+// reconcile brings the pool into the ledger, and updates its status. The caller writes the status.
 func (p *pass) reconcile(ctx context.Context) error {
 	if p.pool.Spec.ClassRef != nil {
 		return p.derived(ctx)
@@ -165,7 +165,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return p.report(ctx)
 }
 
-// enter makes the ledger's pool what the spec says.
+// enter brings the pool into the ledger, or changes the ledger's pool to what the spec says.
 func (p *pass) enter(ctx context.Context) error {
 	if err := p.whole(ctx); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (p *pass) enter(ctx context.Context) error {
 	return nil
 }
 
-// join brings a pool into the ledger that is not there.
+// join brings a new pool into the ledger.
 func (p *pass) join(ctx context.Context) (ledger.Pool, error) {
 	err := p.counted(ctx)
 	if err == nil {
@@ -246,7 +246,7 @@ func besides(cidr netip.Prefix, other ledger.Pool) string {
 	return alone
 }
 
-// entry is the pool as the ledger knows it.
+// entry returns the pool as the ledger is to have it.
 func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 	return ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr,
@@ -254,7 +254,7 @@ func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 	}
 }
 
-// unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the
+// unread reports that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the
 // other pools of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted
 // when it is empty.
 func (p *pass) unread(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// reporter tells the owner of a pool what became of it: by the conditions of its status, which the caller writes, and
-// by events. It knows no ledger.
+// reporter tells the owner of a pool what became of it: by conditions in its status, which the caller writes, and by
+// events. It does not know the ledger.
 type reporter struct {
 	pool    *ipamv1alpha1.IPPool
 	cluster cluster.Cluster // that the events go to
@@ -31,8 +31,8 @@ func (r reporter) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(r.pool, refusal)
 }
 
-// fail records a fault that is being retried, with an event when it is the first, and returns it for
-// the log. A shutdown is none.
+// fail records a fault that is being retried, with an event when it is the first, and returns it for the log. It does
+// not record a shutdown.
 func (r reporter) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -45,9 +45,8 @@ func (r reporter) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// freeze says that the pool gives nothing out for now, with an event when that is
-// news, and returns the fault for the log. Its figures, and the ledger that they are of, stay as they were
-// published.
+// freeze records that the pool gives nothing out for now, with an event when that is news, and returns the fault for
+// the log. The published figures stay, and so does the published name of the ledger that they are of.
 func (r reporter) freeze(ctx context.Context, err error) error {
 	refusal, err := outcome.Failed(err)
 	if ready := meta.FindStatusCondition(r.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil ||
@@ -59,7 +58,7 @@ func (r reporter) freeze(ctx context.Context, err error) error {
 	return err
 }
 
-// excuse says in the status why a pool did not enter the ledger, and returns the fault for the log.
+// excuse records why a pool did not enter the ledger, and returns a fault for the log.
 func (r reporter) excuse(ctx context.Context, err error) error {
 	refusal, refused := errors.AsType[*outcome.Refusal](err)
 	switch {
@@ -74,7 +73,8 @@ func (r reporter) excuse(ctx context.Context, err error) error {
 	return r.fail(ctx, err)
 }
 
-// refused sets the status of a pool that has no CIDR. One that has keeps it.
+// refused sets the status of a pool that was refused, or that has a fault. A pool that has its CIDR keeps it, and only
+// its conditions change.
 func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 	status := &pool.Status
 	if status.AllocatedCIDR != "" {
@@ -90,8 +90,8 @@ func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 	outcome.Refuse(&status.Conditions, pool.Generation, refusal)
 }
 
-// progress emits the event of a change that came into force, or of a failure that
-// is over, before the status says so. A change that needs another one is told as a warning.
+// progress emits the event of a change that is in force now, or of a failure that is over, before the status shows it.
+// If the change needs another change, the event is a warning.
 func (r reporter) progress(entered ledger.Pool, warning string) {
 	status := &r.pool.Status
 	switch {
@@ -111,7 +111,8 @@ func (r reporter) set(condition string, status metav1.ConditionStatus, reason ip
 	})
 }
 
-// declare sets a condition that exists only while there is something to say, with an event when it comes.
+// declare sets a condition that exists only while there is something to say. It emits an event when the condition
+// comes.
 func (r reporter) declare(condition string, reason ipamv1alpha1.Reason, said string) {
 	conditions := &r.pool.Status.Conditions
 	if said == "" {

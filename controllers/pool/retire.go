@@ -21,7 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// retire takes a deleted pool out of the ledger. While it is in use it stays.
+// retire removes a deleted pool from the ledger, and then its finalizer. A pool in use stays, unless its workspace
+// gives up the export: then the pool drains.
 func (p *pass) retire(ctx context.Context) error {
 	p.waiting.leave(p.request)
 	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.id))
@@ -67,9 +68,8 @@ func moved(pool *ipamv1alpha1.IPPool, entered ledger.Pool) bool {
 	return entered.Space != catalog.Space(pool, entered.Cluster)
 }
 
-// leave takes a pool out of its domain, so that it can enter another.
-// It is known still if it is in use: admission has seen it a moment too late, and
-// the pool stays where its blocks are until the last of them is gone.
+// leave removes a pool from its domain, so that it can enter another. known is true if the ledger still has the pool. A
+// pool in use stays in its domain until its last block is gone: admission has noticed the use a moment too late.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {
 	if err = p.confirm(ctx); err != nil {
 		return true, err
@@ -93,8 +93,8 @@ const glance = 20 * time.Millisecond
 
 var _ door.Drainer = (*Reconciler)(nil)
 
-// Drained implements door.Drainer. The server stored what the cache shows, so that a later read by the server shows no
-// more blocks.
+// Drained implements door.Drainer. It waits until the cache shows that the pool is gone, or is not in use. The server
+// has stored what the cache shows, so that a later read by the server shows no more blocks.
 func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 	draining, err := r.draining(ctx, pool)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 	})
 }
 
-// draining reports whether all holders of blocks of a pool are gone, or about to be. It asks for the first ones: where
-// all of them go, the others may as well.
+// draining reports whether all holders of blocks of a pool are gone, or are being deleted. It asks only for the first
+// holders: if all of these go, the others may go as well.
 func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error) {
 	asked := 0
 	for b, err := range r.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {

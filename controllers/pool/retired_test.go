@@ -25,9 +25,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A pool that leaves the ledger has the pools of its workspace reconciled that have no CIDR: it may have stood in their way,
-// by its addresses, or as one of as many as the workspace may have.
-func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
+// When a pool leaves the ledger, the pools of its workspace that have no CIDR are reconciled. It may have been in their
+// way, by its addresses, or because the workspace had as many pools as it may.
+func TestRetired_RequeuesPoolsWithoutACIDR(t *testing.T) {
 	refused, ready := gen.Pool("refused", gen.CIDR("10.0.0.0/24")), gen.Pool("ready", gen.CIDR("10.1.0.0/24"))
 	ready.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
@@ -60,8 +60,8 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 	}
 }
 
-// The pools of a workspace are listed when one goes that somebody has written. Those that the system has made go by the thousands, and the
-// events of all workspaces would wait for the lists.
+// When a pool that a user has written goes, the pools of its workspace are listed. When a derived pool goes, they are
+// not: derived pools go by the thousands, and the events of all workspaces would wait for the lists.
 func TestOnPool_ListsForNoPoolThatTheSystemMade(t *testing.T) {
 	lists := 0
 	cl := &testbed.Workspace{Client: testbed.NewClient(t).WithInterceptorFuncs(interceptor.Funcs{
@@ -90,9 +90,9 @@ func TestOnPool_ListsForNoPoolThatTheSystemMade(t *testing.T) {
 	}
 }
 
-// The first status of a pool that the system has made waits for its first block, which the same CREATE binds: so it is one write. A pool
-// that shows its CIDR already is looked at when it is listed.
-func TestOnPool_ANewNetworkWaitsForItsFirstBlock(t *testing.T) {
+// The first status of a derived pool waits for the pool's first block, which the same CREATE binds: so the status is
+// written once. A derived pool that shows its CIDR already is queued at once.
+func TestOnPool_DelaysANewNetworkUntilItsFirstBlock(t *testing.T) {
 	for cidr, want := range map[string]int{"": 0, "10.0.0.0/24": 1} {
 		known := directory.New(directory.Workspace{Cluster: "platform"})
 		news := inbox.New(known)
@@ -113,9 +113,10 @@ func TestOnPool_ANewNetworkWaitsForItsFirstBlock(t *testing.T) {
 	}
 }
 
-// A pool whose status shows less of the ledger than before is reconciled, as is one that is listed again: kcp was restored from an
-// older copy, perhaps, and no change of the ledger is to come. A status that the controller has written is not.
-func TestOnPool_AStatusOfAnOlderCopy(t *testing.T) {
+// A pool is queued if its status shows less of the ledger than before, or if the pool is listed again. kcp may have
+// been restored from an older copy, and no change of the ledger may follow. A status that the controller has written
+// queues nothing.
+func TestOnPool_QueuesAPoolWithAnOlderStatus(t *testing.T) {
 	shows := func(version string, of *ipamv1alpha1.PoolLedger) *ipamv1alpha1.IPPool {
 		pool := gen.Pool("p")
 		pool.ResourceVersion, pool.Status.Ledger = version, of
@@ -150,7 +151,7 @@ func TestOnPool_AStatusOfAnOlderCopy(t *testing.T) {
 	}
 }
 
-// known is a ledger that knows one pool.
+// knownPool is a ledger that knows one pool.
 type knownPool struct {
 	views.Pools
 	views.Recovery
@@ -161,9 +162,8 @@ type knownPool struct {
 func (k knownPool) Get(id ledger.PoolID) (ledger.Pool, bool) { return k.pool, id == k.pool.ID }
 func (k knownPool) Frozen(ledger.PoolID) bool                { return k.frozen }
 
-// A pool that goes and is in the ledger still is said to have been deleted, if it was compared
-// with the ledger.
-func TestGone(t *testing.T) {
+// A pool whose deletion was seen is reported as deleted if it is open in the ledger, and was compared with the ledger.
+func TestGone_ReportsOnlyOpenPools(t *testing.T) {
 	pool := gen.Pool("p")
 	id := ledger.PoolID(pool.UID)
 	for name, tt := range map[string]struct {
@@ -194,8 +194,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// With a pool of the platform go the records of its slices, before the finalizer does: a leader that sees the pool for
-// the first time knows of no records of one that is gone. While the pool is in use they stay.
+// When a pool of the platform is retired, the records of its slices are deleted before its finalizer is removed. A
+// later leader does not know a pool that is gone, and would not find them. While the pool is in use, the records stay.
 func TestRetire_DropsTheSlices(t *testing.T) {
 	t.Parallel()
 	for _, inUse := range []bool{true, false} {
@@ -218,9 +218,10 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 	}
 }
 
-// A finalizer of its owner may keep the IPPool of a pool that was retired. It shows no block before ours goes: a later process would take
-// that for lost. Without one, the object goes at once, and nothing is written to it before.
-func TestRetire_APoolThatOthersKeepShowsNoBlock(t *testing.T) {
+// A finalizer of the owner may keep the IPPool of a retired pool. Before our finalizer is removed, the block is removed
+// from the status: a later process would take the block for lost. Without another finalizer the IPPool goes at once,
+// and its status is not written before.
+func TestRetire_ClearsTheStatusOfAPoolThatOthersKeep(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		others []string
@@ -245,9 +246,9 @@ func TestRetire_APoolThatOthersKeepShowsNoBlock(t *testing.T) {
 	}
 }
 
-// A pool that is put into another address domain is retired, and registered again. It is the same pool: a workspace that has given up
-// its slice gets no other for that.
-func TestEnter_AnotherDomainKeepsTheSlices(t *testing.T) {
+// A pool that moves to another address domain is retired, and registered again. It stays the same pool: the records of
+// its slices stay, and a workspace that has given up its slice does not get another one.
+func TestEnter_KeepsTheSlicesInAnotherDomain(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{})
 	p.pool.Spec.AddressDomain = "d"
@@ -278,15 +279,15 @@ func (l blocksLedger) List(context.Context, allocator.ListOptions) iter.Seq2[led
 	}
 }
 
-// holders knows the holders by their names.
+// holders gives the answer for each holder by its name.
 type holders map[string]live.Answer
 
 func (o holders) Holder(_ context.Context, h ledger.Holder) (live.Answer, error) {
 	return o[h.Name], nil
 }
 
-// A DELETE waits for a pool that all holders are about to leave, and for no other.
-func TestDraining_WhereAllHoldersGo(t *testing.T) {
+// A DELETE waits for a pool only if all holders of its blocks are gone, or are being deleted.
+func TestDraining_OnlyIfAllHoldersGo(t *testing.T) {
 	known := holders{"gone": {Verdict: live.Gone}, "leaving": {Verdict: live.Alive, Leaving: true}, "stays": {Verdict: live.Alive}}
 	block := func(holder string, state ledger.BlockState, in ledger.ClusterName) ledger.Block {
 		return ledger.Block{State: state, Holder: ledger.Holder{Cluster: in, Namespace: "default", Name: holder}}

@@ -21,9 +21,10 @@ import (
 // errStale: the pool is deleted, or its spec has changed, and the cache does not show it.
 var errStale = errors.New("the pool is deleted or changed, and the cache does not show it")
 
-// confirm makes sure that the pool is not deleted, and that its spec is the one that the cache shows. A new
-// leader's cache may be older than what the former leader has followed. It would enter again, and never remove, a
-// pool that was retired, and it would undo a change of the spec: addresses that are excluded would be allocated.
+// confirm asks a server whether the pool exists, is not being deleted, and has the spec that the cache shows. Otherwise
+// it fails. The cache of a new leader may be older than what the former leader has followed. By such a cache a retired
+// pool would enter again, and never be removed. A change of the spec would be undone, and addresses that are excluded
+// would be allocated.
 func (p *pass) confirm(ctx context.Context) error {
 	answer, err := p.Oracle.Holder(ctx,
 		ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
@@ -40,7 +41,7 @@ func (p *pass) confirm(ctx context.Context) error {
 	return nil
 }
 
-// exclude makes the exclusions of the ledger's pool what the spec says.
+// exclude sets the exclusions of the pool in the ledger to what the spec says.
 func (p *pass) exclude(ctx context.Context, entered ledger.Pool) error {
 	next, err := resolve.Excluded(entered.CIDR, p.pool.Spec)
 	if err != nil {
@@ -69,22 +70,22 @@ func reachesBeyond(these, others []netip.Prefix) (bool, error) {
 	return err == nil && len(set.Ranges()) > 0, err
 }
 
-// Adoption knows what the ledger has lost, and takes it from the published record.
+// Adoption restores what the ledger has lost, from the published records.
 type Adoption interface {
-	// Whole reports whether the ledger has all that it had when a pool's status
-	// was written. If not, the pool stays frozen until it has.
+	// Whole reports whether the ledger has all that it had when the status of a pool was written. The pool stays frozen
+	// until it has.
 	Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error)
 }
 
-// errLost: what was published of the pool is not in the ledger. Whatever were
-// decided by that ledger could give an address a second owner.
+// errLost: the ledger does not have everything that was published of the pool. If a decision relied on this ledger, an
+// address could get a second owner.
 var errLost error = &outcome.Fault{
 	Message: "frozen: the ledger was lost or restored from an older copy, " +
 		"and takes the blocks from the published records first",
 }
 
-// whole makes sure that the ledger has lost nothing of the pool. Before a root pool
-// is registered, nothing may be lost of those either that it might overlap.
+// whole fails unless the ledger has lost nothing of the pool. A root pool that is not registered yet may overlap any
+// pool of its workspace, so the ledger must have lost nothing of these either.
 func (p *pass) whole(ctx context.Context) error {
 	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return cmp.Or(err, errLost)

@@ -35,9 +35,9 @@ func (o *oracle) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return o.answer, o.err
 }
 
-// A cache may show a pool that another replica has retired, or as it was before a change that another replica has
-// followed. So a server confirms that the pool exists, is not being deleted, and is as the cache shows it.
-func TestConfirm(t *testing.T) {
+// A stale cache may show a pool that another replica has retired, or show it as it was before a change that another
+// replica has followed. So a server confirms that the pool exists, is not being deleted, and is as the cache shows it.
+func TestConfirm_NeedsAServerThatShowsThePool(t *testing.T) {
 	later := gen.Pool("p")
 	later.Generation++
 	for name, test := range map[string]struct {
@@ -68,9 +68,10 @@ func (adopted) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) 
 	return true, nil
 }
 
-// The ledger has followed a pool that excludes a prefix and is in a domain. The cache of the next leader may
-// still show it as it was before: that undoes nothing. No server is asked unless something would be undone.
-func TestEnter_ByAStaleCache(t *testing.T) {
+// The ledger has followed the spec of a pool: it excludes a prefix, and has the pool in a domain. The cache of the next
+// leader may show the pool as it was before that. The ledger keeps the exclusion and the domain. A server is asked only
+// if one of them would be undone.
+func TestEnter_UndoesNothingByAStaleCache(t *testing.T) {
 	t.Parallel()
 	const excluded = "10.0.0.0/28"
 	domain := gen.Domain("d")
@@ -112,13 +113,14 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 	}
 }
 
-// newEntered is a pass over a pool that the ledger has as given, and cache and server show with these options.
+// newEntered returns a pass over a pool. The ledger holds the given pool, and cache and server show it with these
+// options.
 func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
 	t.Helper()
 	return newEnteredIn(t, etcdtest.New(t).Client(), has, shown...)
 }
 
-// newEnteredIn does the same in an etcd that is given.
+// newEnteredIn does the same as newEntered, in this etcd.
 func newEnteredIn(t *testing.T, etcd *clientv3.Client, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
 	t.Helper()
 	pool := gen.Pool("p", append(shown, gen.CIDR("10.0.0.0/24"))...)
@@ -143,9 +145,9 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// The number of changes that a pool shows tells whether the ledger is an older copy. While the head of its space cannot be read,
-// nobody knows the number, and the pool shows the former one.
-func TestReconcile_AHeadThatCannotBeRead(t *testing.T) {
+// The number of changes that a pool shows tells whether the ledger is an older copy. While the head of the pool's space
+// cannot be read, the number is not known, and the pool goes on showing the last one.
+func TestReconcile_KeepsTheChangesWhileTheHeadCannotBeRead(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.New(t).Client()
 	p, _ := newEnteredIn(t, etcd, ledger.Pool{})

@@ -67,8 +67,8 @@ func (p *pass) report(ctx context.Context) error {
 	return p.reportUse(ctx)
 }
 
-// unfit says why a pool that has its CIDR gives no address out: it is deleted and in use, or its classes cannot share
-// it. Nil: it does.
+// unfit returns why a pool that has its CIDR gives out no addresses: it is deleted and in use, or its classes cannot
+// share it. The refusal is nil if the pool gives out addresses.
 func (p *pass) unfit(ctx context.Context) (*outcome.Refusal, error) {
 	differing, err := p.reportDiffering(ctx)
 	if err != nil || p.pool.DeletionTimestamp.IsZero() {
@@ -83,7 +83,8 @@ func (p *pass) unfit(ctx context.Context) (*outcome.Refusal, error) {
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonBlockInUse, Message: said}, nil
 }
 
-// classless says that the class is gone that has made a pool; empty: it is there, or nobody can tell.
+// classless says that the class that has made a pool is gone. The text is empty if the class is there, or if nobody can
+// tell.
 func (p *pass) classless(ctx context.Context, entered ledger.Pool) string {
 	if entered.Derived == nil || entered.Derived.Class == "" {
 		return ""
@@ -96,8 +97,8 @@ func (p *pass) classless(ctx context.Context, entered ledger.Pool) string {
 		"and others are refused until it is there again", entered.Derived.Class)
 }
 
-// reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost
-// finds the pool.
+// reportParent shows which pool the block of a child with a parent class is carved from. If the ledger is lost, the
+// published path leads to that pool.
 func (p *pass) reportParent(entered ledger.Pool) error {
 	if p.pool.Spec.ParentClassName == "" {
 		return nil
@@ -118,8 +119,8 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 	return nil
 }
 
-// succeeded sets the figures of a pool, and names the fault of its gateway, if any. unfit says why nobody gets
-// addresses of it; nil: they do.
+// succeeded sets the figures and the conditions of a pool. warning is added to the message, unless it is empty. unfit
+// is why the pool gives out no addresses; nil: it does.
 func succeeded(
 	pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string, unfit *outcome.Refusal,
 ) {
@@ -164,13 +165,12 @@ func succeeded(
 	outcome.Unfit(&status.Conditions, pool.Generation, said, unfit)
 }
 
-// upward is a time as the API shows it, to the second: a block is free by then.
+// upward returns a time as the API shows it, rounded up to the second: a block is free by then.
 func upward(t time.Time) metav1.Time {
 	return metav1.NewTime(t.Add(time.Second - time.Nanosecond).Truncate(time.Second))
 }
 
-// holding says what the pool holds, and what of the spec has to wait for blocks
-// that were given out before.
+// holding says which CIDR the pool holds, and which changes of the spec wait for blocks that were given out before.
 func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) string {
 	said := "holds " + entered.CIDR.String()
 	if entered.Derived == nil && moved(pool, entered) {
@@ -184,7 +184,7 @@ func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Cap
 	return said
 }
 
-// percent is the share of the addresses that is taken, with four decimals.
+// percent returns the percentage of addresses that are taken, with four decimals.
 func percent(c ledger.Capacity) float64 {
 	share, _ := new(big.Rat).SetFrac(c.Allocated, c.Total).Float64()
 	return math.Round(share*100*1e4) / 1e4
@@ -209,12 +209,11 @@ func (p *pass) reportUse(ctx context.Context) error {
 	return nil
 }
 
-// settling is how old a pool is when its first sample is taken: most are filled while they are new.
+// settling is how old a pool is when its first sample is taken: most pools are filled while they are new.
 const settling = time.Hour
 
-// sample notes how many addresses are used, for forecasts. The samples are an annotation: there
-// the plugin can read them, and they outlive the controller. A pool whose number does not change
-// has no more of them, and costs no write.
+// sample notes how many addresses are used, for forecasts. The samples are an annotation: the plugin can read them
+// there, and they outlive the controller. While the number does not change, no sample is added, and nothing is written.
 func (p *pass) sample(ctx context.Context, capacity ledger.Capacity) {
 	samples, err := forecast.Parse(p.pool.Annotations[ipamv1alpha1.AnnotationUsage])
 	if err != nil {

@@ -31,7 +31,7 @@ func capacity(total, allocated string, largest int) ledger.Capacity {
 	return c
 }
 
-func TestSucceeded(t *testing.T) {
+func TestSucceeded_SetsPhaseAndFigures(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		cidr      string
@@ -73,7 +73,7 @@ func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	}
 }
 
-func TestUse(t *testing.T) {
+func TestCounted_NamesTheHolders(t *testing.T) {
 	for _, tt := range []struct {
 		own   []ledger.Block
 		total int
@@ -95,8 +95,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// A CREATE that fails after its answer leaves a block without a claim for up to two minutes. The owner of the pool is told whose it is,
-// and until when, once a claim should have been stored.
+// A CREATE that fails after its answer leaves a block without a claim for up to two minutes. Once the claim should have
+// been stored, the status of the pool names the claim, and says when the block is free.
 func TestUsage_NamesClaimsThatWereNotStored(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -137,8 +137,9 @@ func (l gatewayLedger) Overlapping(context.Context, ledger.PoolID, netip.Prefix)
 	return l.blocks, nil
 }
 
-// A gateway that was moved to an address in use is named, with its holder if that is of the same workspace. So is
-// one that no interface could use, which a child pool can have: its block was not known when it was written.
+// If a gateway was moved to an address in use, the status names the gateway, and its holder if that is of the same
+// workspace. It also names a gateway that no interface could use. A child pool can have such a gateway, because its
+// block was not known when the gateway was written.
 func TestGateway_IsNamedWithItsHolder(t *testing.T) {
 	const id, parent = ledger.PoolID("pool"), ledger.PoolID("parent")
 	carved := ledger.Block{Pool: parent, Prefix: netip.MustParsePrefix("192.0.2.0/28"), Holder: ledger.Holder{Cluster: "own", Name: "child"}}
@@ -169,9 +170,9 @@ func TestGateway_IsNamedWithItsHolder(t *testing.T) {
 	}
 }
 
-// A sample is written when the number has changed, and not more often than once an hour. Until it
-// may be, the pool is looked at again.
-func TestSample(t *testing.T) {
+// A sample is written when the number of used addresses has changed, but at most once an hour. If it is too early, the
+// pool is requeued.
+func TestSample_IsTakenOnceAnHour(t *testing.T) {
 	born := time.Unix(1_000_000, 0)
 	hours := func(n float64) time.Time { return born.Add(time.Duration(n * float64(time.Hour))) }
 	five := fmt.Sprintf("%d=5", hours(2).Unix())

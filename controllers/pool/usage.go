@@ -16,36 +16,37 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// The condition InUse names so many holders at most, and looks for them among so
-// many blocks: the status of a pool that others use is written often.
+// The condition InUse names at most this many holders (named), and looks for them among at most this many blocks
+// (looked): the status of a pool that others use is written often.
 const (
 	named  = 10
 	looked = 200
 )
 
-// usage finds in the ledger what uses a pool. Holders of the pool's own workspace are named to its owner, no others.
+// usage finds in the ledger what uses a pool. It names holders of the pool's own workspace, and no others.
 type usage struct {
 	ledger    views.Ledger
 	id        ledger.PoolID
 	workspace ledger.ClusterName // of the pool
 	now       time.Time
 	answers   *promise.Answers
-	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
+	// again is called with the time after which a name may change, even if the ledger does not change; nil: it is not
+	// called.
 	again func(time.Duration)
-	// goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
-	// cool in it.
+	// goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it goes
+	// after these. ok is false if the pool is in use, or stays.
 	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 
-// use says who uses a pool, or a block of it.
+// use says who uses a pool, or has a block of it.
 type use struct {
 	words string
-	// unstored is set if a claim was answered with a block, and is not stored when it should be.
+	// unstored is true if a CREATE was answered with a block, and its claim was not stored in time.
 	unstored bool
 }
 
-// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
-// Then it says how much idle pools have of it, and when they go.
+// describe names what uses a pool: the claim that holds the pool, and the holders of blocks in the pool or its address
+// spaces. Then it says how many idle pools have blocks of the pool, and when they go.
 func (u usage) describe(ctx context.Context) (use, error) {
 	entered, _ := u.ledger.Pools.Get(u.id)
 	var names []string
@@ -74,7 +75,7 @@ func (u usage) describe(ctx context.Context) (use, error) {
 	return use{u.words(entered, names[:min(len(names), named)], total, idle) + idle.words(), late}, nil
 }
 
-// words says who uses a pool: its holder, and those of its blocks.
+// words says who uses a pool: the claim that holds it, and the holders of its blocks.
 func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers) string {
 	by := u.keptBy()
 	switch {
@@ -92,7 +93,7 @@ func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers
 	return fmt.Sprintf("%s holds the pool, and %s", by, counted(names, total))
 }
 
-// until says when a pool goes by itself that nobody uses; empty: it does not.
+// until says when an unused pool goes by itself; empty: it does not.
 func (u usage) until(p ledger.Pool, idle idlers) string {
 	at, ok := u.goes(p)
 	switch {
@@ -106,7 +107,7 @@ func (u usage) until(p ledger.Pool, idle idlers) string {
 	return ""
 }
 
-// idlers are pools that nobody uses, and that have blocks of a pool.
+// idlers are the idle pools that have blocks of a pool.
 type idlers struct {
 	many int
 	last time.Time // when the last of them goes
@@ -137,7 +138,7 @@ func (i *idlers) words() string {
 // clockTime writes a time as messages do.
 func clockTime(at time.Time) string { return at.UTC().Add(time.Second-1).Format("15:04:05") + " UTC" }
 
-// idleIn counts the pools in an address space that nobody uses, as of memory.
+// idleIn counts the idle pools in an address space, as of memory.
 func (u usage) idleIn(space ledger.PoolID) (idle int) {
 	for _, below := range u.ledger.Derived.Below(space) {
 		if below.Parent == space && u.idle(below.ID) {
@@ -147,8 +148,8 @@ func (u usage) idleIn(space ledger.PoolID) (idle int) {
 	return idle
 }
 
-// fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A
-// pool without address spaces is its own.
+// fullest returns the figures of a pool's fullest address space, and how many address spaces the pool has. Without
+// address spaces it returns the pool's own figures.
 func (u usage) fullest(own ledger.Capacity) (of ledger.Capacity, spaces int32) {
 	of = own
 	for _, s := range u.ledger.Derived.Spaces(u.id) {
@@ -160,7 +161,7 @@ func (u usage) fullest(own ledger.Capacity) (of ledger.Capacity, spaces int32) {
 	return of, spaces
 }
 
-// keptBy names the claim that holds a pool as a whole; empty: none does.
+// keptBy names the claim that holds a pool as a whole; empty: no claim does.
 func (u usage) keptBy() string {
 	entered, _ := u.ledger.Pools.Get(u.id)
 	if entered.Derived == nil || entered.Derived.Holder.Claim == "" {
@@ -172,8 +173,8 @@ func (u usage) keptBy() string {
 	return "a claim of another workspace"
 }
 
-// holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read
-// is counted with the others.
+// holders lists holders of the pool's own workspace, and counts the idle pools. It does not list a block that cannot be
+// read: the caller counts that block among the others.
 func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []use, idle idlers, err error) {
 	for b, err := range u.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
 		switch {
@@ -189,13 +190,13 @@ func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []use, idle i
 	return own, idle, nil
 }
 
-// idle reports whether nobody uses a pool that the system has made.
+// idle reports whether the system has made a pool, and nobody uses it.
 func (u usage) idle(id ledger.PoolID) bool {
 	known, ok := u.ledger.Pools.Get(id)
 	return ok && known.Derived != nil && known.Derived.Holder.Claim == "" && !u.ledger.Pools.InUse(id)
 }
 
-// idler returns an idle pool.
+// idler returns one idle pool as idlers.
 func (u usage) idler(id ledger.PoolID) idlers {
 	known, _ := u.ledger.Pools.Get(id)
 	at, ok := u.goes(known)
@@ -218,14 +219,15 @@ func counted(names []string, total int) string {
 	return said
 }
 
-// A CREATE that was answered usually stores its claim within unhurried. If it was refused after that, by a quota or
-// because it took too long, its block is free by overdue: after promise.Grace, at the next look of the sweep.
+// A CREATE that was answered usually stores its claim within unhurried. If the CREATE failed after its answer, by a
+// quota or because it took too long, its block is free by overdue: after promise.Grace, at the next look of the sweep.
 const (
 	unhurried = 10 * time.Second
 	overdue   = 2 * time.Minute
 )
 
-// name names a holder, and says of a claim that was answered and is not stored when its block is free.
+// name names the holder of a block. If the holder is a claim that was answered, and was not stored in time, name says
+// when the block is free.
 func (u usage) name(b ledger.Block) use {
 	if !u.answers.Unseen(b.Holder) {
 		return use{words: holderName(b)}
@@ -245,7 +247,7 @@ func (u usage) lookAgain(wait time.Duration) {
 	}
 }
 
-// holderName names the object to delete for a block to be released.
+// holderName names the object whose deletion releases the block.
 func holderName(b ledger.Block) string {
 	h := b.Holder
 	switch {
@@ -258,9 +260,9 @@ func holderName(b ledger.Block) string {
 	return "claim " + h.Namespace + "/" + h.Name
 }
 
-// gateway describes the fault of a pool's gateway, now that the block of the pool is known; empty: it has none. A
-// gateway that was moved to an address in use stays with its holder, who is named if it is of the pool's own
-// workspace.
+// gateway describes the fault of a pool's gateway, now that the block of the pool is known; empty: there is no fault.
+// If a gateway was moved to an address in use, the address stays with its holder. gateway names the holder if it is of
+// the pool's own workspace.
 func (u usage) gateway(
 	ctx context.Context, pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity,
 ) (string, error) {

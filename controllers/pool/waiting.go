@@ -14,9 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// waiting knows the child pools that have no block, and which parent each waits
-// for. A child enters before it looks for its parent, so that no change slips
-// between its look and its wait. The zero value is ready; safe for concurrent use.
+// waiting has the child pools that have no block, each with the parent that it waits for. A child enters before it
+// looks for its parent, so that no change is missed in between. The zero value is ready; safe for concurrent use.
 type waiting struct {
 	mu       sync.Mutex
 	children *wait.List[mcreconcile.Request, parent, child]
@@ -30,13 +29,13 @@ type child struct {
 	on    parent
 }
 
-// parent is what a child waits for: a pool of a workspace, which the child's spec names by its path, or
-// which is the child's own; or the pools of a class.
+// parent is what a child waits for: a pool, or any pool of a class. The pool is in the workspace with the path that the
+// child's spec names, or in the child's own workspace.
 type parent struct {
-	in    ledger.ClusterName // empty if the path says it, or the class
+	in    ledger.ClusterName // the child's own workspace; empty with a path or a class
 	path  string
 	pool  string
-	class string // of a pool by class, which waits for any pool of this class; else empty
+	class string // empty: the child waits for one pool
 }
 
 func waitOf(pool *ipamv1alpha1.IPPool, in ledger.ClusterName) child {
@@ -59,8 +58,8 @@ func (w *waiting) lock() {
 	}
 }
 
-// enter has a child wait for its parent. If another child of this name has waited until now, replaced is
-// true, and former is that child.
+// enter lets a child wait for its parent. If another child of this name was waiting, replaced is true, and former is
+// the ID of that child.
 func (w *waiting) enter(pool mcreconcile.Request, at child) (former ledger.ClaimID, replaced bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -71,7 +70,7 @@ func (w *waiting) enter(pool mcreconcile.Request, at child) (former ledger.Claim
 	return former, replaced
 }
 
-// leave ends the child's wait, and says whose it was. ok is false if it did not wait.
+// leave ends the wait of a child, and returns the ID under which it waited. ok is false if it did not wait.
 func (w *waiting) leave(pool mcreconcile.Request) (id ledger.ClaimID, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -100,7 +99,8 @@ func (w *waiting) oldestFirst(on ...parent) (found []mcreconcile.Request) {
 	return found
 }
 
-// children lists the pools that may wait for a pool of a workspace: by its name, or by a class that it names.
+// children lists the children that may wait for a pool of a workspace: for its name, or for a class that the pool
+// names.
 func (r *Reconciler) children(in directory.Workspace, pool *ipamv1alpha1.IPPool) []mcreconcile.Request {
 	found := r.waiting.on(in, pool.Name)
 	for _, class := range pool.Spec.ClassNames {
@@ -113,8 +113,8 @@ func (r *Reconciler) children(in directory.Workspace, pool *ipamv1alpha1.IPPool)
 	return found
 }
 
-// named lists the children whose wait the path of a workspace may end, oldest first: that of the parent, or their own,
-// by which the parent admits them.
+// named lists the children whose wait may end because a workspace has a path now, oldest first. The path may be that of
+// the parent. It may also be the child's own, by which the parent admits the child.
 func (w *waiting) named(workspace directory.Workspace) (found []mcreconcile.Request) {
 	w.lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 )
 
 // Children wait for a parent by its workspace and name, wherever they are themselves.
-func TestWaiting(t *testing.T) {
+func TestWaiting_FindsTheChildrenOfAParent(t *testing.T) {
 	var (
 		w    waiting
 		a, b = directory.Workspace{Cluster: "a", Path: "root:a"}, directory.Workspace{Cluster: "b", Path: "root:b"}
@@ -57,7 +57,7 @@ func TestWaiting(t *testing.T) {
 	expect("a's pool p, which two have left,", w.on(a, "p"), young)
 }
 
-// withdrawals is a ledger that notes who waits no more.
+// withdrawals is a ledger that notes which claims were withdrawn.
 type withdrawals struct {
 	views.Waits
 	who []ledger.ClaimID
@@ -65,8 +65,8 @@ type withdrawals struct {
 
 func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 
-// The wait of a child whose workspace went with its endpoint ends when it is woken, in the
-// ledger, too: else room would be held for it again and again.
+// The workspace of a child went with its endpoint. When the child is woken, its wait ends, also in the ledger:
+// otherwise the ledger would hold room for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	alloc := &withdrawals{}
 	r := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: alloc}}, clusters: testbed.Clusters{}}
@@ -83,8 +83,8 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	}
 }
 
-// TestWaiting_Replaced: a child that takes the name of one that waits says whose wait ends.
-func TestWaiting_Replaced(t *testing.T) {
+// If a child enters under the name of another child that waits, enter returns the ID of that other child.
+func TestWaiting_ReturnsTheReplacedChild(t *testing.T) {
 	var w waiting
 	first, second := gen.Pool("k", gen.ChildOf("p", 24)), gen.Pool("k", gen.ChildOf("q", 24))
 	second.UID = "another"

@@ -11,18 +11,18 @@ import (
 const (
 	// gathering is how long departures are gathered before the ledger is read for them all.
 	gathering = time.Second
-	// patience is how long they are gathered at most, when the last read took long.
+	// patience is how long departures are gathered at most: longer than gathering, if the last read took long.
 	patience = time.Minute
 )
 
-// Departed asks for a look at the blocks and pools of a workspace whose binding was seen to go, before
-// the interval is over. On a replica that does not sweep it does nothing: when that begins to sweep, its
-// first round finds the workspaces that left before. It does not block.
+// Departed makes the sweeper look at the blocks and pools of a workspace before the interval is over. The workspace's
+// binding was seen to go. On a replica that does not sweep, Departed does nothing: when a replica begins to sweep, its
+// first round finds the workspaces that left before. Departed does not block.
 func (s *Sweeper) Departed(cluster ledger.ClusterName) { s.departures.add(cluster) }
 
-// suspectDeparted hints at all blocks and pools of the workspaces that departed since the last call. It
-// reads the ledger once for all of them. If that fails, they take part in the next call: once another binding
-// serves one of them, a round takes its blocks for orphans.
+// suspectDeparted hints at all blocks and pools of the workspaces that departed since the last call. It reads the
+// ledger once for all of them. If the read fails, the next call hints at these workspaces, too. Without a hint, a round
+// would take the blocks of a workspace for orphans, once another binding serves the workspace.
 func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	departed := s.departures.take()
 	if len(departed) == 0 {
@@ -55,16 +55,15 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	return err
 }
 
-// departures are the workspaces that departed since the sweeper last took them. Nothing is
-// collected before collect. Safe for concurrent use.
+// departures are the workspaces that departed since the sweeper last took them. Departures before the call of collect
+// are ignored. Safe for concurrent use.
 type departures struct {
 	mu       sync.Mutex
 	clusters map[ledger.ClusterName]bool
 	news     chan struct{} // nil before collect
 }
 
-// collect begins to collect. The channel receives a value when there are workspaces to take, once for each
-// take.
+// collect begins to collect departures. The channel receives a value when the first departure comes after a take.
 func (d *departures) collect() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,28 +1,28 @@
-// Package sweep repairs what missed events have left behind. It finds blocks in the ledger whose
-// holder the caches do not show, root pools without an IPPool, and bound claims that have lost their
-// IPAllocation.
+// Package sweep repairs what missed events have left behind. It finds orphans, root pools without an IPPool, and bound
+// claims that have lost their IPAllocation. An orphan is a block in the ledger whose holder the caches do not show.
 //
-// A round looks at every block. In a large ledger it is made in parts, so that it takes a hundredth of
-// a processor, or lasts ten minutes at most. Between the parts, a glance looks at the blocks that have
-// changed. It wakes claims, and notes the orphans that it sees. The sweep decides
-// about orphans at the end of a round, when it knows all orphans of a pool.
+// A round looks at every block. In a large ledger a round is made in parts, so that it uses at most a hundredth of a
+// processor. It uses more if it would otherwise last longer than ten minutes. Between the parts, a glance looks at the
+// blocks that have changed. A glance wakes claims that have lost their IPAllocation, and notes the orphans that it
+// sees. The sweep decides about orphans at the end of a round, when it knows all orphans of a pool.
 //
-// An orphan becomes a hint for package release, which asks live before it frees a block. The block must
-// be old enough, and two rounds in a row must have found it orphaned, without a change in between. A
-// glance counts as the round during which it looked.
+// An orphan becomes a hint for package release, which asks the servers before it frees a block. The block must be old
+// enough, and two rounds in a row must have found it orphaned, without a change of the block in between. A glance
+// counts as the round during which it looked.
 //
-// If a pool has many orphans at once, something else is wrong: a kcp that was restored from an old
-// backup lacks newer claims, for example. Then the brake holds, and no orphan of that pool becomes a
-// hint. A metric, the log and an event on the pool say so. The brake ends when an operator allows the
-// sweep by an annotation of the pool, or when only a few orphans are left.
+// If a pool has many orphans at once, something else is wrong. For example, a kcp that was restored from an old backup
+// lacks newer claims. Then the brake holds, and no orphan of that pool becomes a hint. A metric, the log and an event
+// on the pool say so. The brake ends when an operator allows the sweep by an annotation of the pool, or when only a few
+// orphans are left.
 //
-// A block that was bound for a CREATE is looked at when that CREATE cannot succeed any more: before, the brake does not
-// count it. The leader hints at the blocks of its own answers; the sweep finds those of a former leader.
+// A block that was bound for a CREATE is not looked at while that CREATE may still succeed, and the brake does not
+// count it as an orphan. The leader hints at the blocks of its own answers. The sweep finds the blocks of a former
+// leader's answers.
 //
-// A root pool becomes a hint when it is empty, and two rounds in a row did not see its IPPool. There is
-// no brake for pools: no address is freed.
+// A root pool becomes a hint when it is empty, and two rounds in a row did not see its IPPool. There is no brake for
+// pools, because no address is freed.
 //
-// There is no brake for the blocks of a workspace whose binding was seen to go: the live confirmation
-// has to find the workspace unbound at every endpoint, twice. For a workspace that has unbound while no
-// controller ran, there is one: in a restored kcp every newer workspace looks like that.
+// The brake does not hold for the blocks of a workspace whose binding was seen to go: package release frees them only
+// if the workspace is found unbound at every endpoint, twice. The brake does hold for a workspace that left while no
+// controller ran: in a restored kcp, every newer workspace looks like that.
 package sweep

@@ -27,7 +27,7 @@ func (s *scene) change(blocks ...ledger.Block) {
 	}
 }
 
-// A glance reads nothing, and looks at nothing but what has changed.
+// A glance reads nothing from etcd, and looks only at the blocks that have changed.
 func TestGlance_CostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 1000)
@@ -39,8 +39,9 @@ func TestGlance_CostsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// A block whose CREATE was answered is not looked at while the claim may still come, and is then without a round, unless it was freed: the
-// next round needs one more look.
+// While the claim of an answered CREATE may still come, a glance does not look at its block. Afterwards a glance looks
+// at the block, without waiting for a round, unless the block was freed. The glance sights the orphan, and does not
+// suspect it.
 func TestGlance_LooksAtAnAnswerAfterItsGrace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2)
@@ -66,9 +67,10 @@ func TestGlance_LooksAtAnAnswerAfterItsGrace(t *testing.T) {
 	}
 }
 
-// An orphan that a glance has seen is suspected by the next round, also if the one under way had
-// passed it before; and not by that one, which may be at it a moment later.
-func TestGlance_IsAFirstSighting(t *testing.T) {
+// An orphan that a glance has seen is suspected at the end of the next round, even if the current round had passed its
+// block before. The current round does not suspect the orphan, because it may look at the block only a moment after the
+// glance.
+func TestGlance_CountsAsAFirstSighting(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)
 	l.sweep(t) // passes the first block
@@ -85,8 +87,8 @@ func TestGlance_IsAFirstSighting(t *testing.T) {
 	}
 }
 
-// A block that is young is looked at when it is not.
-func TestGlance_LooksAgainAtTheYoung(t *testing.T) {
+// A block that was too young for one glance is looked at by a later glance, once it is old enough.
+func TestGlance_LooksAtAYoungBlockOnceItIsOld(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 1)
 	s.orphan(1)
@@ -100,8 +102,8 @@ func TestGlance_LooksAgainAtTheYoung(t *testing.T) {
 	}
 }
 
-// Glances suspect no orphan, however often they see it: they do not know how many there are. A claim that has lost its record is
-// woken, and what cools is left alone.
+// A glance suspects no orphan, however many glances have seen it: the brake needs the number of orphans, which a glance
+// does not know. A glance wakes a claim that has lost its record, and leaves a cooling block alone.
 func TestGlance_LeavesOrphansToTheBrake(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 3)
@@ -151,9 +153,9 @@ func (l *land) bind(t *testing.T, pool ledger.PoolID, claim string) ledger.Block
 	return b
 }
 
-// A round of a real ledger in parts sees every block once, and suspects the orphans of two rounds, as
-// one in a single part does.
-func TestLedger_RoundInParts(t *testing.T) {
+// A round of a real ledger in several parts sees every block once, and suspects the orphans that two rounds in a row
+// have seen. A round in a single part does the same.
+func TestLedger_RoundInPartsSeesEachBlockOnce(t *testing.T) {
 	t.Parallel()
 	const each = 1500
 	l := newLand(t, each)
@@ -181,8 +183,8 @@ func TestLedger_RoundInParts(t *testing.T) {
 	}
 }
 
-// A glance at a real ledger sees what was bound since the one before, before any round has.
-func TestLedger_Glance(t *testing.T) {
+// A glance at a real ledger sees a block that was bound after the previous glance, before a round has seen it.
+func TestLedger_GlanceSeesANewBlock(t *testing.T) {
 	t.Parallel()
 	l := newLand(t, 10)
 	l.glance(t.Context())

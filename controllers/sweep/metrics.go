@@ -5,8 +5,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// maxNamed is how many pools with orphans the metrics name. Tenants make as many as
-// they like; those beyond are counted together, under no name.
+// maxNamed is how many pools with orphans the metrics name. Tenants can make any number of pools: those beyond maxNamed
+// are counted together, under no name.
 const maxNamed = 100
 
 var (

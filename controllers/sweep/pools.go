@@ -7,25 +7,25 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// adopting is how long pools without an IPPool are left alone at most because the ledger has lost changes to pools of
-// other workspaces.
+// adopting limits how long a pool without an IPPool is left alone because the ledger has lost changes to pools of other
+// workspaces.
 const adopting = time.Hour
 
-// rootHolder names the IPPool of a root pool the way the holder of a block is named.
+// rootHolder returns the IPPool of a root pool as a holder, in the form in which the ledger names the holder of a
+// block.
 func rootHolder(p ledger.Pool) ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 }
 
-// lookAtPools finds the root pools whose IPPool two passes in a row did not see. A child pool is
-// found by its block. A pool that holds something is left alone until it does not: its blocks
-// have a brake of their own, and nothing is allocated from it without its IPPool. So there is no
-// brake for pools. A pool that was retired and comes back, as in a kcp that was restored from a
-// backup, has lost nothing.
+// lookAtPools hints at the root pools whose IPPool two rounds in a row did not see. A child pool is found by its block.
+// A pool is left alone while it has blocks: these have a brake of their own, and nothing is allocated from the pool
+// without its IPPool. So there is no brake for pools. If a pool was retired, and its IPPool comes back in a kcp that
+// was restored from a backup, nothing is lost.
 //
-// A ledger that was restored from an older copy lacks blocks, and shows pools as empty that are
-// not. So those of a workspace stay while one of its pools has lost changes, or was not compared with the ledger
-// yet; and while one of any workspace has lost changes, the others stay as long as an adoption may take. They do not
-// wait for ever: any tenant may have a pool that nobody can make whole.
+// A ledger that was restored from an older copy lacks blocks, and shows pools as empty that are not. So the pools of a
+// workspace stay while one of its pools has lost changes, or was not compared with the ledger yet. While a pool of any
+// workspace has lost changes, the pools of other workspaces stay, too, but only for the time adopting: a tenant may
+// have a pool that nobody can make whole.
 func (s *Sweeper) lookAtPools(ctx context.Context) {
 	before, lost := s.gone, false
 	s.gone = map[ledger.PoolID]time.Time{}
@@ -50,8 +50,8 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 	}
 }
 
-// suspicious reports whether a pool without an IPPool is to be released, and remembers for the
-// next pass since when it has none; before is zero if the last pass saw it.
+// suspicious reports whether a pool without an IPPool is to be released, and notes for the next round since when the
+// pool has none. before is the time that the last round noted; zero: it noted none.
 func (s *Sweeper) suspicious(p ledger.Pool, state State, before time.Time) bool {
 	if p.Parent != "" || p.State != ledger.PoolOpen || s.Clock.Since(p.RegisteredAt) < s.MinAge {
 		return false
@@ -69,13 +69,14 @@ func (s *Sweeper) suspicious(p ledger.Pool, state State, before time.Time) bool 
 	return !before.IsZero()
 }
 
-// empty reports whether nobody holds anything of a pool.
+// empty reports whether a pool has no blocks.
 func (s *Sweeper) empty(id ledger.PoolID) bool {
 	c, ok := s.Ledger.Pools.Capacity(id)
 	return ok && c.Blocks == 0
 }
 
-// rangeOf returns the hold of a range as if it were that of a block; ok is false if nobody holds the pool.
+// rangeOf returns a range as a block of its parent, which the range's claim holds. ok is false if no claim holds the
+// pool.
 func rangeOf(p ledger.Pool) (b ledger.Block, ok bool) {
 	if p.Derived == nil || p.Derived.Holder.Claim == "" {
 		return ledger.Block{}, false

@@ -23,9 +23,9 @@ func poolScene(t *testing.T, ids ...ledger.PoolID) *scene {
 	return s
 }
 
-// A pool is suspected at the second pass that does not see its IPPool, if it is old enough, holds
-// nothing, and nothing says that the ledger may have lost blocks.
-func TestSweep_Pools(t *testing.T) {
+// A pool is suspected by the second round that does not see its IPPool, if the pool is old enough, holds nothing, and
+// nothing says that the ledger may have lost blocks.
+func TestSweep_SuspectsRootPoolsWithoutAnIPPool(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(s *scene, gone *ledger.Pool)
 		state  State
@@ -77,8 +77,9 @@ func TestSweep_Pools(t *testing.T) {
 	}
 }
 
-// A pool that has lost changes may be one that nobody can make whole. It keeps the pools of other workspaces for a while only.
-func TestSweep_PoolsWhileOneOfAnotherWorkspaceStaysLost(t *testing.T) {
+// A pool that has lost changes may be one that nobody can make whole. It keeps the pools of its workspace from being
+// released, and those of other workspaces only for a while.
+func TestSweep_WaitsForALostPoolOfAnotherWorkspaceOnlyForAWhile(t *testing.T) {
 	s := poolScene(t, "gone", "beside", "lost")
 	s.states["gone"], s.states["beside"] = Orphaned, Orphaned
 	s.pools[0].Cluster, s.pools[2].Frozen = "v", true
@@ -93,7 +94,7 @@ func TestSweep_PoolsWhileOneOfAnotherWorkspaceStaysLost(t *testing.T) {
 	}
 }
 
-func TestSweep_APoolSeenInBetweenStartsOver(t *testing.T) {
+func TestSweep_StartsOverForAPoolSeenInBetween(t *testing.T) {
 	s := poolScene(t, "p")
 	for _, state := range []State{Orphaned, Held, Orphaned} {
 		s.states["p"] = state
@@ -103,7 +104,7 @@ func TestSweep_APoolSeenInBetweenStartsOver(t *testing.T) {
 	}
 }
 
-// holds makes pools as the system does, below the pool p, which claims hold for an hour by now.
+// holds makes a derived pool below the pool p for each of these claims, which has held the pool for an hour.
 func (s *scene) holds(claims ...ledger.ClaimID) {
 	for i, claim := range claims {
 		s.pools = append(s.pools, ledger.Pool{
@@ -117,9 +118,10 @@ func (s *scene) holds(claims ...ledger.ClaimID) {
 	}
 }
 
-// A claim that holds a pool is suspected at the second look that does not see it, as the holder of a block is; one that a CREATE was
-// answered for, at the second after its grace. The pool itself never is.
-func TestSweep_Ranges(t *testing.T) {
+// The claim of a range is suspected by the second round that does not see it, as the holder of a block is. If a CREATE
+// was answered with the range, its claim is suspected by the second such round after promise.Grace. The pool itself is
+// never suspected.
+func TestSweep_SuspectsTheClaimsOfRanges(t *testing.T) {
 	young := promise.NewID("w", "n", "young")
 	s := newScene(t, 0)
 	s.holds("there", "gone", young)
@@ -144,8 +146,8 @@ func TestSweep_Ranges(t *testing.T) {
 	sweeps("gone", young)
 }
 
-// The brake holds if many claims seem to have left their ranges at once.
-func TestSweep_RangesHaveABrake(t *testing.T) {
+// The brake holds if the claims of many ranges seem to be gone at once.
+func TestSweep_BrakesForRanges(t *testing.T) {
 	s := newScene(t, 0)
 	for i := range few + 1 {
 		claim := ledger.ClaimID(fmt.Sprint(i))
@@ -162,8 +164,8 @@ func TestSweep_RangesHaveABrake(t *testing.T) {
 	}
 }
 
-// The claims that hold ranges are asked for when their workspace has departed, and no pool of theirs is drained.
-func TestSweep_RangesOfAWorkspaceThatDeparted(t *testing.T) {
+// When a workspace has departed, the claims of its ranges are suspected, and its derived pools are not.
+func TestSweep_SuspectsTheRangeClaimsOfADepartedWorkspace(t *testing.T) {
 	s := newScene(t, 0)
 	s.holds("c")
 	s.departures.collect()

@@ -12,16 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// round is one look at every block. In a large ledger it is made in parts, one at each interval. The
-// sweep decides about orphans at its end, because the brake needs to know all of them.
+// round is one look at every block. In a large ledger a round is made in parts, one at each interval. The sweep decides
+// about orphans at the end of the round, because the brake needs to know all of them.
 type round struct {
 	sightings map[ledger.ClaimID]int64
 	pools     map[ledger.PoolID]*census
 
 	after  ledger.Position // the block that was looked at last
-	blocks int             // looked at
-	parts  int             // that were made
-	took   time.Duration   // the work of all parts: without the pauses, and of each read from etcd no more than stall
+	blocks int             // how many blocks were looked at
+	parts  int             // how many parts were made
+	took   time.Duration   // the work of all parts, without the pauses; of each read from etcd, stall at most
 }
 
 func newRound() *round {
@@ -33,18 +33,19 @@ func newRound() *round {
 // census counts the blocks of one pool.
 type census struct {
 	blocks  int
-	orphans []ledger.Holder // found twice, and not seen being deleted
-	// found twice, and seen being deleted: no wrong view explains them, and the releases try them again
+	orphans []ledger.Holder // seen twice, and nobody saw their deletion
+	// how many orphans were seen twice, and their deletion was seen, too. The caches are right about them, and their
+	// releases are retried.
 	deleted int
 }
 
-// stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. What takes longer
-// is an etcd that is away or slow, and to look more seldom because of that would leave blocks behind for minutes after
-// it is back.
+// stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. A longer wait
+// means that etcd is away or slow. If all of the wait counted, the sweep would look less often, and would leave blocks
+// behind for minutes after etcd is back.
 const stall = 100 * time.Millisecond
 
-// part makes the next part of the round, and ends the round if it was the last one. If it fails, the
-// next call goes on from where it was.
+// part makes the next part of the round, and ends the round after the last part. If part fails, the next call continues
+// where it stopped.
 func (s *Sweeper) part(ctx context.Context) error {
 	r, asked := s.round, s.Clock.Now()
 	seen, most := 0, s.blocks/s.parts+1
@@ -76,8 +77,8 @@ func (s *Sweeper) part(ctx context.Context) error {
 	return nil
 }
 
-// inspectRanges looks at the claims that hold pools as at the holders of blocks of the parents, with whose orphans the
-// brake counts them.
+// inspectRanges inspects each range as a block of its parent, which the range's claim holds. So the brake counts ranges
+// together with the blocks of the parent.
 func (s *Sweeper) inspectRanges(ctx context.Context, r *round) {
 	for p := range s.Ledger.Pools.All() {
 		if b, held := rangeOf(p); held {
@@ -108,8 +109,8 @@ func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	r.sees(b)
 }
 
-// sees notes an orphan. It clones the ID, which is a part of the block's value: otherwise it would keep
-// the whole ledger in memory at the start, when no workspace is engaged yet.
+// sees notes an orphan. It clones the holder's ID, which is a substring of a larger text. Otherwise the sightings would
+// keep the whole ledger in memory at the start, when no workspace is engaged yet.
 func (r *round) sees(b ledger.Block) {
 	r.sightings[ledger.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
 }
@@ -131,17 +132,18 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 	s.round = newRound()
 }
 
-// partsOf is the number of parts of a round that takes so long: so many that it takes a hundredth of a
-// processor, but lasts no longer than longest.
+// partsOf returns the number of parts of a round whose work takes this long. With so many parts the round uses a
+// hundredth of a processor, or lasts as long as longest allows.
 func (s *Sweeper) partsOf(took time.Duration) int {
 	needed, most := (share*took+s.Interval-1)/s.Interval, longest/s.Interval
 	return int(max(1, min(needed, most)))
 }
 
-// few is how many orphans a pass takes up in a pool of any size.
+// few is how many orphans a round may suspect in a pool of any size.
 const few = 10
 
-// settle takes up the orphans of a pool, or puts the brake on, if it was not on already.
+// settle suspects the orphans of a pool, or puts the brake on if there are too many. If the brake was on already,
+// settle does not warn again.
 func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, already bool) {
 	pool, ok := s.Ledger.Pools.Get(id)
 	if !ok {
@@ -166,7 +168,8 @@ func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, a
 	}
 }
 
-// labels name a pool in the metrics of this pass, as long as there is room for names.
+// labels returns the labels of a pool in the metrics of this round. They are empty once maxNamed pools have a name
+// there.
 func (s *Sweeper) labels(pool ledger.Pool) []string {
 	if s.named == maxNamed {
 		return []string{"", ""}
@@ -175,7 +178,7 @@ func (s *Sweeper) labels(pool ledger.Pool) []string {
 	return []string{string(pool.Cluster), pool.Name}
 }
 
-// limit is how many orphans of a pool with so many blocks a pass takes up.
+// limit returns how many orphans a round may suspect in a pool with this many blocks.
 func (s *Sweeper) limit(blocks int) int {
 	return min(s.MaxFrees, max(few, int(s.MaxShare*float64(blocks))))
 }
@@ -191,10 +194,10 @@ func (s *Sweeper) warn(ctx context.Context, pool ledger.Pool, count, blocks int)
 	s.World.Warn(ctx, pool, message)
 }
 
-// glance looks at the blocks that have changed since the last glance, and at those that were too young
-// then. Its cost does not depend on the size of the ledger. It may miss blocks, which the round finds. It
-// does not decide about orphans, because it does not know how many there are. If it sees one, that counts
-// as the sighting of the current round: the next round needs only one more.
+// glance looks at the blocks that have changed since the last glance, and at those that were too young then. Its cost
+// does not depend on the size of the ledger. A glance may miss blocks, which the round finds. It does not decide about
+// orphans, because it does not know how many there are. An orphan that it sees counts as seen by the current round, so
+// that the next round may suspect it.
 func (s *Sweeper) glance(ctx context.Context) {
 	maps.Copy(s.recent, s.Ledger.Blocks.ChangedBlocks())
 	for at, b := range s.recent {

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A round of a large ledger is made in more parts, and none takes longer than ten minutes.
-func TestPartsOf(t *testing.T) {
+// The more work a round takes, the more parts it has. All parts together last ten minutes at most.
+func TestPartsOf_GrowsWithTheWork(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		interval, took time.Duration
@@ -36,7 +36,7 @@ func TestPartsOf(t *testing.T) {
 	}
 }
 
-// slow is a ledger in which each block takes some time to read, and which fails at one if asked to.
+// slow is a ledger in which the read of each block takes the duration each, and the read with the number failAt fails.
 type slow struct {
 	*scene
 	each   time.Duration
@@ -57,7 +57,7 @@ func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[l
 	}
 }
 
-// newSlow is a scene with a ledger that a round reads in four parts.
+// newSlow returns a slow ledger, which a round reads in four parts.
 func newSlow(t *testing.T) *slow {
 	t.Helper()
 	l := &slow{scene: newScene(t, 40), each: 27 * time.Millisecond}
@@ -69,8 +69,8 @@ func newSlow(t *testing.T) *slow {
 	return l
 }
 
-// An etcd that does not answer for seconds is no work: the round after it has as few parts as before.
-func TestRound_WaitsAreNoWork(t *testing.T) {
+// The wait for an etcd that does not answer does not count as work: the next round has as few parts as before.
+func TestRound_CountsNoWaitsAsWork(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]bool{"a read that is answered late": false, "a read that fails": true} {
 		l := &slow{scene: newScene(t, 1), each: 20 * time.Second}
@@ -90,7 +90,7 @@ func TestRound_WaitsAreNoWork(t *testing.T) {
 }
 
 // Each look at a large ledger reads a part of it, and a round sees each block once.
-func TestRound_InParts(t *testing.T) {
+func TestRound_ReadsAPartAtEachLook(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)
 	l.orphan(40)
@@ -106,7 +106,7 @@ func TestRound_InParts(t *testing.T) {
 	}
 }
 
-// The brake knows all orphans of a pool, also if each part of a round sees few.
+// The brake counts all orphans of a pool, even if each part of a round sees only a few.
 func TestRound_BrakesOnAllParts(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)
@@ -125,7 +125,7 @@ func TestRound_BrakesOnAllParts(t *testing.T) {
 	}
 }
 
-// An orphan is taken up by the second round that sees it, wherever it lies.
+// An orphan is suspected by the second round that sees it, wherever its block lies.
 func TestRound_FindsEveryOrphan(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{0, 9, 10, 11, 20, 39} {
@@ -145,7 +145,7 @@ func TestRound_FindsEveryOrphan(t *testing.T) {
 	}
 }
 
-// A part that fails goes on where it was: no block is counted twice, and none is left out.
+// After a part has failed, the next part continues where it stopped: no block is counted twice, and none is left out.
 func TestRound_GoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)

@@ -32,7 +32,7 @@ func start(t *testing.T, s *scene) (stop func()) {
 	}
 }
 
-func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
+func TestStart_SweepsAtOnceThenAtJitteredIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 0)
 		began := time.Now()
@@ -56,8 +56,8 @@ func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
 	})
 }
 
-// Workspaces that leave together cost one read of the ledger, a second later at the latest.
-func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
+// Workspaces that leave together cost one read of the ledger, which comes a second later at the latest.
+func TestStart_ReadsTheLedgerOnceForManyDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 500*20+1)
 		for i := range s.blocks[1:] {
@@ -99,9 +99,9 @@ func (l *large) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[
 
 func (l *large) Suspect(h ledger.Holder) { l.suspected[h.Claim] = time.Now() }
 
-// Workspaces that leave one after another do not cost a read of a large ledger each, and none waits
-// for more than a minute and the read.
-func TestStart_AStreamOfDepartures(t *testing.T) {
+// If workspaces leave one after another, and the ledger takes long to read, one read serves many of them. No workspace
+// waits longer than a minute and the time of a read.
+func TestStart_BoundsTheReadsForAStreamOfDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leaving = 1000
 		s := &large{newScene(t, leaving), map[ledger.ClaimID]time.Time{}}
@@ -133,7 +133,7 @@ func TestStart_AStreamOfDepartures(t *testing.T) {
 	})
 }
 
-// shaky is a ledger that cannot be read for some times.
+// shaky is a ledger whose next reads fail; fails says how many.
 type shaky struct {
 	*scene
 	fails int
@@ -148,8 +148,8 @@ func (l *shaky) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[
 	return func(yield func(ledger.Block, error) bool) { yield(ledger.Block{}, ledger.ErrUnavailable) }
 }
 
-// Workspaces that leave while the ledger cannot be read are looked at when it can be.
-func TestStart_DeparturesWhileTheLedgerIsAway(t *testing.T) {
+// Workspaces that leave while the ledger cannot be read are looked at once the ledger is back.
+func TestStart_LooksAtDeparturesOnceTheLedgerIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shaky{scene: newScene(t, 2)}
 		s.blocks[1].Holder.Cluster = "stays"
@@ -167,9 +167,9 @@ func TestStart_DeparturesWhileTheLedgerIsAway(t *testing.T) {
 	})
 }
 
-// A replica that stands by collects no departures. Nor does it read the ledger for them when it
-// begins to lead, beside its first pass.
-func TestStart_CollectsNothingBefore(t *testing.T) {
+// A standby collects no departures. When it begins to lead, it reads the ledger for its first round, and not once more
+// for earlier departures.
+func TestStart_IgnoresEarlierDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 3)
 		for i := range 5000 {
@@ -188,7 +188,7 @@ func TestStart_CollectsNothingBefore(t *testing.T) {
 	})
 }
 
-func TestStart_OnTheLeaderOnly(t *testing.T) {
+func TestStart_RunsOnTheLeaderOnly(t *testing.T) {
 	var sweeper manager.LeaderElectionRunnable = New(Options{})
 	if !sweeper.NeedLeaderElection() {
 		t.Error("every replica sweeps")

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// share is the least ratio of the time that a round lasts to the time that it takes to look at all
-	// blocks. A round lasts no longer than longest, whatever the ratio is then.
+	// share is the least ratio of the time that a round lasts to the time of its work. No round lasts longer than longest,
+	// even if the ratio is smaller then.
 	share   = 100
 	longest = 10 * time.Minute
 )
@@ -29,7 +29,7 @@ type Releases interface {
 	Suspect(h ledger.Holder)
 	// HasDeparted reports whether a workspace's binding was seen to go.
 	HasDeparted(cluster ledger.ClusterName) bool
-	// SawDeleted reports whether a claim was seen being deleted whose block is not released yet.
+	// SawDeleted reports whether the deletion of a claim was seen, and the claim's block is not released yet.
 	SawDeleted(claim ledger.ClaimID) bool
 }
 
@@ -40,23 +40,22 @@ type Options struct {
 	World    World
 	// Wake requeues a claim that has lost its record.
 	Wake func(ledger.Holder)
-	// Interval between two looks, jittered by a fifth. Each is a glance at the blocks that have changed, and
-	// a round or a part of one. A round that takes more than a hundredth of the interval is made in parts,
-	// one at each interval, within ten minutes. Default 30 s.
+	// Interval is the time between two looks, jittered by a fifth. A look is a glance at the blocks that have changed, and
+	// a round or a part of one. A round whose work takes more than a hundredth of the interval is made in parts, one at
+	// each interval, within ten minutes. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.
 	MinAge time.Duration
-	// MaxFrees bounds the orphans of one pool that a round takes up. Default 100.
+	// MaxFrees is how many orphans of one pool a round suspects at most. If a pool has more, the brake holds. Default 100.
 	MaxFrees int
-	// MaxShare bounds them as a share of the pool's blocks, where that is more
-	// than a few. Default 0.1.
+	// MaxShare is the same limit as a share of the pool's blocks. It allows ten orphans in a pool of any size. Default
+	// 0.1.
 	MaxShare float64
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
 
-// Sweeper looks over the ledger from time to time. A manager runs it; only the
-// leader sweeps.
+// Sweeper compares the ledger with the caches from time to time. A manager runs it, on the leader.
 type Sweeper struct {
 	Options
 	round  *round
@@ -99,8 +98,8 @@ var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
 // NeedLeaderElection says that one replica sweeps.
 func (s *Sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends. It looks at all blocks at once, for events that were missed while
-// no replica swept, and then at intervals.
+// Start sweeps until the context ends. The first look comes immediately, for events that were missed while no replica
+// swept. Further looks come at intervals.
 func (s *Sweeper) Start(ctx context.Context) error {
 	news := s.departures.collect()
 	s.sweep(ctx, s.look)
@@ -123,7 +122,7 @@ func (s *Sweeper) Start(ctx context.Context) error {
 	}
 }
 
-// pause is how long to wait for the next look.
+// pause returns the time until the next look.
 func (s *Sweeper) pause() time.Duration { return wait.Jitter(s.Interval, 0.2) }
 
 func (s *Sweeper) sweep(ctx context.Context, what func(context.Context) error) {
@@ -133,7 +132,7 @@ func (s *Sweeper) sweep(ctx context.Context, what func(context.Context) error) {
 	}
 }
 
-// look is what the sweeper does at each interval.
+// look makes a glance, and the next part of the round.
 func (s *Sweeper) look(ctx context.Context) error {
 	s.glance(ctx)
 	return s.part(ctx)
@@ -154,8 +153,8 @@ func (s *Sweeper) judge(ctx context.Context, b ledger.Block) (orphaned bool) {
 	return false
 }
 
-// drains reports whether a block is that of a child pool that drains. It goes with the last block inside, and by no
-// hint: its IPPool may have gone long before, with its workspace or without its finalizer.
+// drains reports whether a block is that of a child pool that drains. Such a block is freed with the last block inside
+// the pool, and by no hint. Its IPPool may have gone long before, with its workspace or without its finalizer.
 func drains(pools views.Pools, b ledger.Block) bool {
 	child, ok := pools.Get(ledger.PoolID(b.Holder.Claim))
 	return ok && b.Holder.Namespace == "" && child.State == ledger.PoolDraining
@@ -169,8 +168,9 @@ func (s *Sweeper) young(b ledger.Block) bool {
 	return s.Clock.Since(b.BoundAt) < s.MinAge
 }
 
-// each calls visit for the blocks of the ledger behind a place that have a holder, as of one revision,
-// until visit returns false. all is false then.
+// each calls visit for the blocks of the ledger after a position, as of one revision, until visit returns false. It
+// leaves out cooling blocks, which have no holder, and blocks that cannot be read. all is false if visit returned
+// false.
 func (s *Sweeper) each(
 	ctx context.Context, after ledger.Position, visit func(ledger.Block) bool,
 ) (all bool, err error) {

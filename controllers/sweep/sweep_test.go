@@ -109,14 +109,15 @@ func (s *scene) Allowed(context.Context, ledger.Pool, []ledger.Holder, time.Time
 }
 func (s *scene) Warn(context.Context, ledger.Pool, string) { s.warnings++ }
 
-// orphan takes the holders of the first n blocks away.
+// orphan makes the first n blocks orphans.
 func (s *scene) orphan(n int) {
 	for _, b := range s.blocks[:n] {
 		s.states[b.Holder.Claim] = Orphaned
 	}
 }
 
-// sweep looks once, which is a whole round unless a test says otherwise, and returns whom it suspects.
+// sweep looks once, and returns the holders that the look suspects. One look is a whole round, unless the round has
+// parts.
 func (s *scene) sweep(t *testing.T) []ledger.ClaimID {
 	t.Helper()
 	s.suspected = nil
@@ -124,8 +125,8 @@ func (s *scene) sweep(t *testing.T) []ledger.ClaimID {
 	return s.suspected
 }
 
-// What cools is nobody's, and no orphan, also of a workspace that has left.
-func TestSweep_LeavesWhatCoolsAlone(t *testing.T) {
+// A cooling block has no holder. It is not an orphan, even if its workspace has left.
+func TestSweep_LeavesCoolingBlocksAlone(t *testing.T) {
 	s := newScene(t, 1)
 	s.orphan(1)
 	s.blocks[0].State = ledger.Cooling
@@ -140,7 +141,7 @@ func TestSweep_LeavesWhatCoolsAlone(t *testing.T) {
 	}
 }
 
-func TestSweep_AChangeInBetweenStartsOver(t *testing.T) {
+func TestSweep_StartsOverAfterAChange(t *testing.T) {
 	s := newScene(t, 1)
 	s.orphan(1)
 	s.sweep(t)
@@ -156,7 +157,7 @@ func TestSweep_AChangeInBetweenStartsOver(t *testing.T) {
 	}
 }
 
-func TestSweep_LeavesTheYoungAlone(t *testing.T) {
+func TestSweep_LeavesYoungBlocksAlone(t *testing.T) {
 	s := newScene(t, 1)
 	s.orphan(1)
 	s.blocks[0].BoundAt = s.clock.Now().Add(-59 * time.Second)
@@ -171,15 +172,15 @@ func TestSweep_LeavesTheYoungAlone(t *testing.T) {
 	}
 }
 
-// answers holds a block of the scene bound by the answer to a CREATE.
+// answers makes a block of the scene one that a CREATE was answered with at this time.
 func (s *scene) answers(i int, at time.Time) {
 	h := &s.blocks[i].Holder
 	h.Claim = promise.NewID(h.Cluster, h.Namespace, h.Name)
 	s.blocks[i].BoundAt = at
 }
 
-// A block whose CREATE was answered is no orphan while the claim may still come, and the brake does not count it. It is one as any other
-// afterwards.
+// While the claim of an answered CREATE may still come, its block is no orphan, and the brake does not count it.
+// Afterwards it is judged as any other block.
 func TestSweep_LeavesAnswersAloneForTheirGrace(t *testing.T) {
 	s := newScene(t, 2*few)
 	for i := range s.blocks {
@@ -204,7 +205,7 @@ func TestSweep_LeavesAnswersAloneForTheirGrace(t *testing.T) {
 	}
 }
 
-func TestSweep_Brake(t *testing.T) {
+func TestSweep_BrakesForTooManyOrphans(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		blocks, orphans int
@@ -237,9 +238,10 @@ func TestSweep_Brake(t *testing.T) {
 	}
 }
 
-// A tenant can delete claims whose release fails each time: those with Retain in a namespace with a quota for IPAllocations. It can take
-// the finalizers off child pools that are deleted and in use, too. Deletions that were seen need no wrong view to explain them, and pools
-// that drain go with their last blocks: neither keeps the sweep from the orphans of others.
+// A tenant can delete claims whose release fails each time: claims with the policy Retain, in a namespace with a quota
+// for IPAllocations. It can also remove the finalizers of child pools that are deleted while they are in use. The brake
+// counts neither: the caches are right about a deletion that was seen, and a draining pool goes with its last block. So
+// the sweep still finds the orphans of others.
 func TestSweep_BrakeLeavesOutExcusedBlocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		excuse func(s *scene, b *ledger.Block)
@@ -279,7 +281,7 @@ func TestSweep_BrakeLeavesOutExcusedBlocks(t *testing.T) {
 	}
 }
 
-func TestSweep_WorkspacesThatAreAway(t *testing.T) {
+func TestSweep_BrakesForAWorkspaceThatNobodySawLeave(t *testing.T) {
 	s := newScene(t, 50)
 	for _, b := range s.blocks {
 		s.states[b.Holder.Claim] = Away
@@ -303,7 +305,7 @@ func TestSweep_WakesTheClaimThatLostItsRecord(t *testing.T) {
 }
 
 // Tenants cannot make the metrics grow by making pools.
-func TestLabels_AreBounded(t *testing.T) {
+func TestLabels_NameABoundedNumberOfPools(t *testing.T) {
 	s := &Sweeper{}
 	names := map[string]bool{}
 	for i := range 3 * maxNamed {
@@ -314,9 +316,8 @@ func TestLabels_AreBounded(t *testing.T) {
 	}
 }
 
-// A block that cannot be read is passed over: nothing is concluded about its claim, and
-// the others are looked at.
-func TestSweep_PassesOverWhatCannotBeRead(t *testing.T) {
+// A block that cannot be read is skipped: its claim is not suspected, and the other blocks are looked at.
+func TestSweep_SkipsUnreadableBlocks(t *testing.T) {
 	s := newScene(t, 20)
 	s.unreadable = map[ledger.ClaimID]error{"7": &ledger.DamageError{Key: "spaces/p/blocks/7", Err: errors.New("no JSON")}}
 	for _, claim := range []ledger.ClaimID{"7", "9"} {

@@ -19,9 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
-// AnnotationAllow, on a pool, lets sweeps free any number of its orphans until
-// the time that it gives, in the form of RFC 3339. On a pool of a tenant it does so only while all of
-// them are of the tenant's own workspace: the owner of a shared pool has no say in the blocks of others.
+// AnnotationAllow is an annotation of a pool. Until the time that it gives, in the form of RFC 3339, sweeps may free
+// any number of the pool's orphans. On a tenant's pool it counts only while all orphans are of the tenant's own
+// workspace: the owner of a shared pool does not decide about the blocks of others.
 const AnnotationAllow = ipamv1alpha1.AnnotationAllowSweep
 
 // reasonBraked is the reason of the event on a pool whose brake is on.
@@ -57,16 +57,16 @@ type Caches struct {
 	Directory *directory.Directory
 }
 
-// The kinds that are read. A round reads millions of objects, and makes none to name their kind.
+// These objects name the kinds to read. A round makes millions of reads, which share them.
 var (
 	claimKind  = &ipamv1alpha1.IPClaim{}
 	poolKind   = &ipamv1alpha1.IPPool{}
 	recordKind = &ipamv1alpha1.IPAllocation{}
 )
 
-// State implements World. Doubt counts as held, and a pass later is as good. A pool that the system has made is held as
-// long as the ledger has it: the ledger alone decides when it goes. A claim that holds a range has no record, and the
-// range no prefix here.
+// State implements World. In doubt it returns Held, because a later round can still find an orphan. A derived pool is
+// Held as long as the ledger has it: the ledger alone decides when the pool goes. A claim that holds a range has no
+// record. Such a range is passed as a block without a prefix.
 func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	if ledger.IsDerived(b.Holder.Claim) {
 		return Held
@@ -94,13 +94,14 @@ func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	return Held
 }
 
-// is reports whether an object of a holder's name is the holder.
+// is reports whether an object with the holder's name is the holder.
 func is(obj client.Object, h ledger.Holder) bool {
 	return obj.GetUID() == types.UID(h.Claim) ||
 		packed.AllocationID(obj) == types.UID(h.Claim) && promise.Fits(types.UID(h.Claim), h.Cluster, h.Namespace, h.Name)
 }
 
-// recorded looks for the record of a claim, live or gone; without one the state is missing.
+// recorded returns Held if there is a record of a claim, whether the claim exists or not. Without a record it returns
+// the state missing. In doubt it returns Held.
 func recorded(show packed.Reader, claim client.ObjectKey, uid ledger.ClaimID, missing State) State {
 	exists, err := record.Exists(func(key client.ObjectKey) (client.Object, error) {
 		return show(recordKind, key)

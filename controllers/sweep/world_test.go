@@ -27,7 +27,7 @@ func newCaches(t *testing.T, funcs interceptor.Funcs, shown ...client.Object) Ca
 	return Caches{Clusters: testbed.Clusters{"": w, "w": w}, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
 }
 
-func TestCaches_State(t *testing.T) {
+func TestCaches_ShowTheStateOfAHolder(t *testing.T) {
 	bound := gen.Claim("c")
 	bound.UID, bound.Status.Phase = "uid-of-c", ipamv1alpha1.ClaimBound
 	waiting := bound.DeepCopy()
@@ -103,9 +103,10 @@ func (k *keeping) Kept(kind client.Object, key client.ObjectKey) (client.Object,
 	return kept.(client.Object), err
 }
 
-// A claim is found by the allocation ID that it shows, and its record by that, packed or not. An ID that was made for another claim is none,
-// nor is its UID the holder of a later block.
-func TestCaches_StateByAllocationID(t *testing.T) {
+// A claim that shows the allocation ID of a block holds that block, and its record has to name the same ID, packed or
+// not. An ID that was made for another claim does not count. A claim that shows no ID, or another ID of its own, does
+// not hold the block.
+func TestCaches_FindTheHolderByAllocationID(t *testing.T) {
 	own, others := promise.NewID("w", "default", "c"), promise.NewID("w", "default", "d")
 	claimOf := func(id ledger.ClaimID) *ipamv1alpha1.IPClaim {
 		claim := gen.Claim("c", gen.UID("0b8a3a0e-6f0b-4d43-9d5a-000000000001"), gen.Created(time.Unix(1_700_000_000, 0)))
@@ -152,7 +153,7 @@ func TestCaches_StateByAllocationID(t *testing.T) {
 	}
 }
 
-func TestCaches_DoubtCountsAsHeld(t *testing.T) {
+func TestCaches_CountDoubtAsHeld(t *testing.T) {
 	faulty := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("the cache is not synced")
 	}}
@@ -162,8 +163,9 @@ func TestCaches_DoubtCountsAsHeld(t *testing.T) {
 	}
 }
 
-// The brake of a pool is lifted until a time. Its owner does not lift it where it protects the blocks of others. The platform does.
-func TestCaches_Allowed(t *testing.T) {
+// The annotation lifts the brake of a pool until a time. A tenant's annotation does not count if one of the orphans is
+// of another workspace. The platform's always counts.
+func TestCaches_AllowUntilTheAnnotatedTime(t *testing.T) {
 	const later = "2026-01-01T12:00:01Z"
 	own, foreign := ledger.Holder{Cluster: "w", Name: "own"}, ledger.Holder{Cluster: "v", Name: "foreign"}
 	for name, tt := range map[string]struct {

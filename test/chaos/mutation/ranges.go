@@ -168,14 +168,14 @@ var ranges = []Mutant{
 		File:  "controllers/pool/status.go",
 		Old:   "return differing, err",
 		New:   "_ = differing; return nil, err",
-		Suite: Suite{Package: "./controllers/pool", Tests: "TestReportDiffering"},
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestReportDiffering_WhileTheClassesDiffer"},
 	},
 	{
 		Name:  "a deleted pool that is in use says that it is ready",
 		File:  "controllers/pool/status.go",
 		Old:   "err != nil || p.pool.DeletionTimestamp.IsZero() {",
 		New:   "true {",
-		Suite: Suite{Package: "./controllers/pool", Tests: "TestRetire_ADraining"},
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestRetire_SaysWhoHolds"},
 	},
 	{
 		Name:  "a class is offered by a pool that it cannot share with another one",

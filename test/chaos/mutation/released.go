@@ -41,7 +41,7 @@ var released = []Mutant{
 		File:  "controllers/pool/controller.go",
 		Old:   "made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == \"\"",
 		New:   "made.Spec.ClassRef != nil && made.Status.AllocatedCIDR != \"\"",
-		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_ANewNetwork"},
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_DelaysANewNetwork"},
 	},
 	{
 		Name:  "an address space that begins has the status of its pool written at once",
@@ -286,7 +286,7 @@ var released = []Mutant{
 		File:  "controllers/sweep/round.go",
 		Old:   "r.took += min(now.Sub(asked), stall)",
 		New:   "r.took += now.Sub(asked)",
-		Suite: Suite{Package: "./controllers/sweep", Tests: "TestRound_WaitsAreNoWork"},
+		Suite: Suite{Package: "./controllers/sweep", Tests: "TestRound_CountsNoWaitsAsWork"},
 	},
 	{
 		Name:  "a claim that is Terminating closes its range again and again",
