@@ -256,8 +256,9 @@ func (o *oracles) judgeInside(claim *ipamv1alpha1.IPClaim, network string, asked
 func (o *oracles) deletingRecord(cluster, namespace, name, record string) (answered func(error)) {
 	key := keyOf(cluster, namespace, name)
 	before := o.livesKey(key)
-	o.discards(key)
+	done := o.discards(key)
 	return func(err error) {
+		done()
 		if before || o.livesKey(key) || err != nil && !apierrors.IsNotFound(err) {
 			return
 		}

@@ -34,11 +34,13 @@ type retention struct {
 	left      map[string]netip.Prefix    // by the cluster/namespace/name of the claim
 	before    map[types.UID]netip.Prefix // of the claim before one of its name
 	emptied   map[string]int             // workspaces and namespaces that go, which "releases everything in it"
+	discarded map[string]int             // DELETEs of records that wait for their answer, by the claim's cluster/namespace/name
 }
 
 func newRetention() retention {
 	return retention{
 		published: map[types.UID]bool{}, left: map[string]netip.Prefix{}, before: map[types.UID]netip.Prefix{}, emptied: map[string]int{},
+		discarded: map[string]int{},
 	}
 }
 
@@ -54,7 +56,7 @@ func (r *retention) end(uid types.UID, t *told) {
 	before, follows := r.before[uid]
 	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling
 	switch published := r.published[uid]; {
-	case t.ranged, t.exempt, classes[t.class].leased, r.goes(t.key):
+	case t.ranged, t.exempt, classes[t.class].leased, r.goes(t.key), r.discarded[t.key] > 0:
 	case published && retains && t.prefix.IsValid():
 		r.left[t.key] = t.prefix
 	case !published && follows && (retains || !t.prefix.IsValid()):
@@ -80,15 +82,23 @@ func (r *retention) goes(key string) bool {
 	return false
 }
 
-// discards notes that the record of a claim of that name is being deleted.
-func (o *oracles) discards(key string) {
+// discards notes that the record of a claim of that name is being deleted, until the returned function is called. The
+// DELETE may come a moment before the claim goes, and delete what that leaves: "A retained one may be deleted by a
+// tenant's admin, and that frees the block."
+func (o *oracles) discards(key string) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.retention.discarded[key]++
 	delete(o.retention.left, key)
 	for uid, t := range o.live {
 		if t.key == key {
 			delete(o.retention.before, uid)
 		}
+	}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.retention.discarded[key]--
 	}
 }
 
