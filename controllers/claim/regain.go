@@ -33,6 +33,11 @@ func (p *pass) regain(ctx context.Context) (err error) {
 func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	lost := p.lost()
 	request, err := p.again(ctx)
+	if errors.Is(err, ledger.ErrUnknownPool) {
+		if err = p.remake(ctx); err == nil {
+			request, err = p.again(ctx)
+		}
+	}
 	if err != nil {
 		lost.Err = err
 		return ledger.Block{}, lost
@@ -77,6 +82,35 @@ func (p *pass) again(ctx context.Context) (ledger.Request, error) {
 		Pool: space.In(pool), Begins: space.Begins(pool), Holder: p.holder(), Exact: prefix, Class: of.Spec.ClassName,
 		Policy: ledger.ReclaimPolicy(of.Spec.ReclaimPolicy), Since: p.claim.CreationTimestamp.Time,
 	}, nil
+}
+
+// remake makes the pools of the claim's chain again that the ledger has lost before their IPPools were published, so
+// that the block of the claim's record lies in them.
+func (p *pass) remake(ctx context.Context) error {
+	block, err := netip.ParsePrefix(p.slot.Record.Status.AllocatedCIDR)
+	if err != nil {
+		return err
+	}
+	d := &p.decision
+	plan, err := d.plan(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Chain {
+		level := &plan.Chain[i]
+		if level.Exact, err = block.Addr().Prefix(level.Length); err != nil {
+			return err
+		}
+	}
+	if len(plan.Chain) == 0 {
+		return ledger.ErrUnknownPool
+	}
+	pool, above, err := d.provide(ctx, plan)
+	if err != nil {
+		return err
+	}
+	d.r.Ranges.Announce(above...)
+	return d.r.Ranges.Publish(ctx, pool)
 }
 
 // others names the claim that has addresses of a request. It names no claim of another tenant.

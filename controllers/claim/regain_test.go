@@ -1,16 +1,19 @@
 package claim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -76,5 +79,52 @@ func TestRegain_SaysUntilWhenTheAddressesCool(t *testing.T) {
 	ready := meta.FindStatusCondition(f.look(time.Hour).Status.Conditions, ipamv1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.Contains(ready.Message, "10.0.0.0/28: prefix is cooling") {
 		t.Errorf("the claim says %+v; want that its addresses are cooling", ready)
+	}
+}
+
+// The ledger has lost the pools of a claim's chain before anything but the IPAllocation showed where they are. The claim
+// makes them again around its block, though others are free before them.
+func TestRegain_MakesTheLostPoolsAgain(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.Doubts = NewDoubts(n.Queue, n.Directory)
+	n.create(scoped("before", endpoint, "before", "ams"))
+	claim := scoped("e", endpoint, "net", "ams")
+	answer := n.create(claim)
+	n.stored(claim, answer)
+	n.reconcile("e")
+	around := func() (pools []ledger.Pool) { // the lower one first
+		for p := range n.ledger.Derived().All() {
+			if within(answer.Status.AllocatedCIDR, p.CIDR.String()) {
+				pools = append(pools, p)
+			}
+		}
+		slices.SortFunc(pools, func(p, q ledger.Pool) int { return q.CIDR.Bits() - p.CIDR.Bits() })
+		return pools
+	}
+	lost := around()
+	shown := gen.Pool(lost[0].Name)
+	must.Do(t, n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(shown), shown))
+	shown.Spec.Scope = resolve.APIScope(lost[0].Derived.Scope)
+	must.Do(t, n.tenant.Client.Update(t.Context(), shown))
+	for b, err := range n.ledger.List(t.Context(), allocator.ListOptions{}) {
+		if must.Do(t, err); b.Holder.Namespace != "" {
+			must.Do(t, n.ledger.Release(t.Context(), b.Holder.Claim))
+		}
+	}
+	for _, class := range []string{subnet, vpc} {
+		for p := range n.ledger.Derived().All() {
+			if p.Derived.Class == class {
+				must.Do(t, n.ledger.Pools().Retire(t.Context(), p.ID))
+			}
+		}
+	}
+	n.Doubts.Add(ledger.Holder{Claim: ledger.ClaimID(id(answer)), Cluster: "tenant", Namespace: "default", Name: "e"})
+	n.reconcile("e")
+	if block, ok, err := n.ledger.Lookup(t.Context(), ledger.ClaimID(id(answer))); err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
+		t.Errorf("Lookup = %s, %t, %v; want the claim's block", block.Prefix, ok, err)
+	}
+	if now := around(); len(now) != 2 || now[0].CIDR != lost[0].CIDR || now[1].CIDR != lost[1].CIDR {
+		t.Errorf("the pools are %+v, want them where they were: %+v", now, lost)
 	}
 }

@@ -76,6 +76,8 @@ func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 			if err := w.stick(r.of, w.take(ctx, r)); err != nil {
 				return err
 			}
+		case !r.claimed && r.state == ledger.Bound:
+			w.Doubt(r.request.Holder) // the claim may make the pool and those above it again
 		}
 	}
 	return nil

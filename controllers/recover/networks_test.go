@@ -175,6 +175,26 @@ func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
 	}
 }
 
+// A ledger is lost when the IPPool of a lower network was made, and not yet that of the upper one. The claim inside is
+// asked to look for its block, so that it makes both networks again. Nobody is asked for a retained block.
+func TestAdopter_DoubtsTheClaimsOfAPoolWithoutTheOneAbove(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "")
+	pool.Status = ipamv1alpha1.IPPoolStatus{}
+	pool.Spec.ParentPoolRef.Name = "upper"
+	pool.Labels = map[string]string{ipamv1alpha1.LabelScopeDigest: ipamv1alpha1.LabelValue(ledger.Digest(id))}
+	former, _ := retained(pool.Name, "10.0.3.32/28")
+	l.record.records = append(l.record.records, gen.Allocation("c", pool.Name, "10.0.3.16/28"), former)
+	l.whole(root)
+	if err := l.pass(t.Context()); err == nil || l.ledger.Recovery().Frozen("uid-of-root") {
+		t.Errorf("pass = %v, and the root is frozen: %t; want it to be made again for the lower network alone", err, l.ledger.Recovery().Frozen("uid-of-root"))
+	}
+	if want := []ledger.ClaimID{"uid-of-c"}; !slices.Equal(l.doubted, want) {
+		t.Errorf("doubted are %v, want %v", l.doubted, want)
+	}
+}
+
 // The restored copy has a pool at former addresses, and its IPPool was made again elsewhere a moment before. The
 // IPAllocation tells where it is.
 func TestAdopter_BelievesNoFormerPlaceOfAPoolWithoutAStatus(t *testing.T) {

@@ -3,6 +3,20 @@ package mutation
 // ranges are the mutants of the DELETEs of ranges.
 var ranges = []Mutant{
 	{
+		Name:  "nobody tells a claim that the pool above its own is lost",
+		File:  "controllers/recover/entry.go",
+		Old:   "case !r.claimed && r.state == ledger.Bound:",
+		New:   "case false:",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_DoubtsTheClaims"},
+	},
+	{
+		Name:  "the lost pools of a block are made again elsewhere",
+		File:  "controllers/claim/regain.go",
+		Old:   "level.Exact, err = block.Addr()",
+		New:   "_, err = block.Addr()",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_MakesTheLostPools"},
+	},
+	{
 		Name:  "a pool whose IPPool has no status yet is not brought back",
 		File:  "controllers/recover/survey.go",
 		Old:   "case bare(found):",
