@@ -55,7 +55,7 @@ func TestOpen_SaysWhyItCannotConnect(t *testing.T) {
 	}
 }
 
-func TestCredentialsRefused(t *testing.T) {
+func TestOpen_SaysThatTheCredentialsAreRefused(t *testing.T) {
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))

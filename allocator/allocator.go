@@ -37,8 +37,9 @@ type Allocator struct {
 	options Options
 }
 
-// Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From
-// then on no other process changes the ledger. The client stays the caller's: close it after the Allocator.
+// Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. No other
+// process changes the ledger until another Allocator takes the office. The caller closes the client, after the
+// Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
 	return open(ctx, client, options, engine.RealHooks())
 }
@@ -83,10 +84,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Close refuses queued requests with ErrClosed, and waits for the transactions in
-// flight and for all goroutines. The caller of a transaction whose outcome is not known then gets ErrClosed and
-// ErrUnavailable: it may have been committed. From then on every call that would ask the ledger fails with ErrClosed at
-// once. Close always returns nil. A second call does nothing.
+// Close refuses queued requests with ErrClosed, and waits for the transactions in flight and for all goroutines. If the
+// outcome of a transaction is not known then, the transaction may have been committed, and its callers get ErrClosed
+// and ErrUnavailable. Afterwards every call that would ask the ledger fails with ErrClosed at once. Close always
+// returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
 	a.engine.Close()
 	return nil
@@ -95,9 +96,9 @@ func (a *Allocator) Close() error {
 // Healthy returns nil while the Allocator has the ledger and the last transaction went through, otherwise the fault.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
-// InOffice confirms, by a transaction, that this process is still the writer of the ledger, which means that its memory
-// is current. It fails with ErrDeposed if another process has become the writer, and with ErrUnavailable if nobody can
-// tell.
+// InOffice confirms, by a transaction, that this process is still the writer of the ledger, so that its memory is
+// current. It fails with ErrDeposed if another process has become the writer, and with ErrUnavailable if etcd does not
+// answer.
 func (a *Allocator) InOffice(ctx context.Context) error {
 	return a.engine.InOffice(ctx)
 }

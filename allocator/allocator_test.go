@@ -43,7 +43,7 @@ func newLedger(t *testing.T, options ...func(*Options)) *fixture {
 	return l
 }
 
-// reopen opens the ledger of an etcd.
+// reopen opens the ledger of an etcd that a test has used before.
 func reopen(t *testing.T, e *etcdtest.Etcd) *fixture {
 	t.Helper()
 	l := &fixture{t: t, etcd: e}
@@ -132,8 +132,8 @@ func (l *fixture) gets(r ledger.Request, block string) {
 	}
 }
 
-// sameAsLedger fails the test unless memory is as the ledger, with no block more or less, in every pool. No call may be
-// under way, except those that their callers have given up: it waits for these.
+// sameAsLedger fails the test unless memory has exactly the blocks of the ledger, in every pool. No call may be under
+// way, except calls that their callers have given up: sameAsLedger waits until these are done.
 func (l *fixture) sameAsLedger() []etcdtest.Record {
 	l.t.Helper()
 	l.waitIdle(l.t)

@@ -95,8 +95,8 @@ func mayHave(err error) bool {
 // bind plans a Bind.
 type bind struct {
 	wanted
-	asked store.Record // of the block, as the call asks for it; the plan finds its place
-	value string       // the record, encoded by the caller, and not by the writer
+	asked store.Record // the block's record as the call asks for it, without the prefix, which the plan finds
+	value string       // asked, encoded by the caller, to save the writer's time
 }
 
 func newBind(req wanted, h store.Holding) *bind {

@@ -116,7 +116,7 @@ func TestBind_SaysThatAPrefixIsExcluded(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestBind_ExhaustedSaysWhatIsLeft(t *testing.T) {
+func TestBind_SaysWhatAnExhaustedPoolHasLeft(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 25))
 	for _, tc := range []struct{ length, largest int }{{24, 25}, {16, 25}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// If somebody has put a block by hand where memory has another block, or none, nothing is written over it, and the
-// process ends.
+// Somebody has put a block into etcd by hand, where memory has another block or none. No call overwrites that block,
+// and the Allocator fails.
 func TestChangedByHand_IsNotWrittenOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		cools bool // a block of claim a cools there

@@ -145,8 +145,9 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	return p, true, nil
 }
 
-// poolless judges a block under the child's ID that had no pool at the revision. It returns nil if the block cools
-// because the child was retired, or if the caller has to try again, and else ErrPoolMismatch.
+// poolless judges a block under the child's ID that had no pool at the revision. It returns nil if the block cools,
+// because the child was retired. It also returns nil if etcd has compacted the revision: then the caller tries again.
+// Otherwise it returns ErrPoolMismatch.
 func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int64) error {
 	r, ok, err := c.store.RecordAt(ctx, at.Space, at.Prefix, clientv3.WithRev(revision))
 	switch {

@@ -31,7 +31,7 @@ func TestCooldown_EndsNoneEarly(t *testing.T) {
 	}
 }
 
-// Many cooldowns that end together are ended in transactions which are small enough for etcd.
+// Many cooldowns end together. Their blocks are freed in several transactions, each small enough for etcd.
 func TestCooldown_EndsInBatches(t *testing.T) {
 	i := newIcebox(t)
 	for n := range 256 {

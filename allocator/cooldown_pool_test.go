@@ -29,7 +29,7 @@ func TestCooldown_EndsWithItsPool(t *testing.T) {
 	i.holds(0)
 }
 
-func TestCooldown_APoolInUseStays(t *testing.T) {
+func TestCooldown_LetsAPoolInUseStay(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
 	i.bind(request("p", "b", 28))
@@ -48,7 +48,7 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 
 // The block of a retired child cools in the parent for the longer of two times: the parent's cooldown, and the rest of
 // the cooldowns inside the child. If addresses cooled inside, the child gets another block when it is carved again.
-func TestCooldown_IsTheLongerOneOfParentAndChild(t *testing.T) {
+func TestCooldown_LastsForTheLongerTimeOfParentAndChild(t *testing.T) {
 	for name, tt := range map[string]struct{ child, parent, want time.Duration }{
 		"the parent's is longer": {time.Minute, time.Hour, time.Hour},
 		"the child's is longer":  {time.Hour, time.Minute, time.Hour},
@@ -104,7 +104,7 @@ func TestCooldown_MovesASlice(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// The adoption of a published record frees the cooling blocks in its place.
+// When a published record is adopted, the blocks that cool at its prefix are freed.
 func TestCooldown_MakesWayForARecord(t *testing.T) {
 	for name, adopted := range map[string]ledger.Request{
 		"of the very block":    exactly(request("p", "b", 0), "10.0.0.0/28"),
@@ -291,7 +291,7 @@ func TestRetire_KeepsTheCooldownsBesideAClaimThatComes(t *testing.T) {
 	}
 }
 
-// A pool whose addresses cool gets no address space: in it these addresses would be free at once.
+// While addresses cool in a pool, the pool gets no address space: there the same addresses would be free at once.
 func TestSpace_WaitsForTheCooldownsOfItsPool(t *testing.T) {
 	i := newIcebox(t)
 	former := i.bind(request("p", "former", 32))

@@ -52,7 +52,8 @@ func (i *icebox) again() {
 	i.Allocator = i.opened()
 }
 
-// pass lets time pass. It waits for the writer first, which sets the timer after it has answered.
+// pass lets time pass. It first waits until the writer is idle, because the writer sets the timer only after it has
+// answered.
 func (i *icebox) pass(d time.Duration) {
 	i.t.Helper()
 	i.waitIdle(i.t)
@@ -168,7 +169,7 @@ func TestCooldown_GivesTheBlockBackToItsName(t *testing.T) {
 }
 
 // If two claims of the name ask in one transaction, one of them gets the block back.
-func TestCooldown_GivesBackOnce(t *testing.T) {
+func TestCooldown_GivesABlockBackOnce(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
 	i.release("a")

@@ -131,7 +131,7 @@ func TestPreview_TellsTheNextBind(t *testing.T) {
 }
 
 // The block of a CREATE counts for the limits of its workspace, also when it has passed to another ID. When the CREATE
-// has failed, it counts no longer.
+// has failed, the block does not count any more.
 func TestQuota_CountsTheBlockOfACreate(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	limited := func(claim string) ledger.Request {

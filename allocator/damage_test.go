@@ -105,8 +105,8 @@ func TestUnreadable_StopsItsSpaceAlone(t *testing.T) {
 	}
 }
 
-// A pool that a newer program has registered cannot be read, and may overlap any other: so no root pool is registered.
-// When its record can be read, the blocks that were bound in it meanwhile are known.
+// A newer program has registered a pool whose record cannot be read. That pool may overlap any other, so no root pool
+// is registered. When the record can be read, memory has the blocks that were bound in the pool meanwhile.
 func TestUnreadable_LetsNoRootPoolBeRegistered(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
@@ -139,7 +139,7 @@ func TestOpen_NeedsTheLedgersID(t *testing.T) {
 }
 
 // A list, and a walk, name the keys that cannot be read, and yield all other blocks.
-func TestUnreadable_ListGoesOn(t *testing.T) {
+func TestUnreadable_LetsAListGoOn(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, at := range []string{"010.000.000.064-26", "nonsense"} {
 			t.Run(kind+" "+at, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 }
 
 // A child pool is retired by a transaction of its parent. While a key of the child's own space cannot be read, the
-// child and its block stay: the key may be a block.
+// child and its block stay, because that key may be a block.
 func TestUnreadable_KeepsAChild(t *testing.T) {
 	for _, key := range []string{"spaces/child/blocks/nonsense", "spaces/child/head", "pools/child"} {
 		t.Run(key, func(t *testing.T) {

@@ -22,14 +22,16 @@ type Derived struct{ a *Allocator }
 func (a *Allocator) Derived() Derived { return Derived{a} }
 
 // Provision carves the pool that p.Derived describes from req.Pool, if that pool does not exist yet. If several callers
-// want it at the same time, one of them makes it, and all get the same pool. Provision sets the ID of the pool. It also
-// sets the holder of the pool's block: a holder with this ID, and with the workspace and the name of p. If p.Derived
-// has a Holder, the pool is held from the start. excluded returns the exclusions for the CIDR of the pool, and is
-// called with a lock held; nil: there are none. The exclusions of p are ignored.
+// want it at the same time, one of them makes it, and all get the same pool.
+//
+// Provision sets the ID of the pool, and the holder of the pool's block: the holder's claim ID is the pool's ID, and
+// its workspace and name are those of p. If p.Derived has a Holder, the pool is held from the start. excluded returns
+// the exclusions for the CIDR of the pool; it is called with a lock held. If excluded is nil, there are none. The
+// exclusions of p are ignored.
 //
 // A new pool is trusted. So while published pools below req.Pool may be lost, req.Pool has to be frozen.
 //
-// Refusals are those of Carve, and *ReleasingError, also if the pool exists and is being released.
+// Refusals are those of Carve, and *ReleasingError if the pool is being released.
 func (d Derived) Provision(
 	ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix,
 ) (ledger.Pool, error) {
@@ -65,7 +67,8 @@ func (d Derived) Provision(
 	}
 }
 
-// goes retires a pool that drains and is empty, and reports whether it is gone. Another caller was about to retire it.
+// goes retires a pool that drains and is empty, and reports whether the pool is gone. Another caller has drained the
+// pool to retire it.
 func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
@@ -97,8 +100,8 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 // errNotHeld says that the claim does not hold the pool.
 var errNotHeld = errors.New("the claim does not hold the pool")
 
-// Hand gives the pool that from holds to another holder of the same name, for example to the same claim under another
-// ID. ok is true, too, if to holds the pool already. It is false if neither holds it.
+// Hand gives a pool that the claim from holds to the holder to, which has the same name: for example to the same claim
+// under another ID. ok is also true if the holder to has the pool already. ok is false if neither holds the pool.
 func (d Derived) Hand(
 	ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder,
 ) (ok bool, err error) {
@@ -142,13 +145,13 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that the claim by holds; if by is empty, a pool that no claim holds. Neither the pool nor
-// its address spaces may have a block with a holder, or a child. until is when the DELETE of the claim has succeeded or
-// failed. Until the pool is retired, or opened by Reopen, no block is bound in it. A second Begin sets another time.
-// first reports whether the pool was open before.
+// Begin closes a derived pool, so that no block is bound in it until the pool is retired, or Reopen opens it. The pool
+// must be held by the claim with the ID by; an empty ID stands for a pool that no claim holds. Neither the pool nor its
+// address spaces may have a child, or a block with a holder. By the time until, the DELETE of the claim has succeeded
+// or failed. A second Begin sets another time. first reports whether the pool was open before.
 //
-// The ledger does not record that the pool is closed. A transaction confirms that this process is the writer, and then
-// only its memory has the closing. The next process finds the pool open.
+// The ledger does not record that the pool is closed. A transaction only confirms that this process is the writer. Then
+// the closing is in the memory of this process alone, and the next process finds the pool open.
 //
 // Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged if the claim does not hold the pool.
 func (d Derived) Begin(
@@ -164,8 +167,9 @@ func (d Derived) Begin(
 	return first && err == nil, err
 }
 
-// Confirm confirms that a pool is still closed until this time, that it is empty, and that this process is still the
-// writer. ErrChanged: the pool is open, or closed until another time. ErrPoolInUse: a block was adopted in it.
+// Confirm confirms that a pool is still closed until this time, that the pool is empty, and that this process is still
+// the writer. ErrChanged: the pool is open, or closed until another time. ErrPoolInUse: a block was adopted in the
+// pool.
 func (d Derived) Confirm(ctx context.Context, id ledger.PoolID, until time.Time) error {
 	_, err := d.edited(ctx, edit{idle: true}, id, closedUntil(until), func(*ledger.Pool) {})
 	return err
@@ -224,8 +228,8 @@ func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	return ledger.Pool{}, false
 }
 
-// Named lists the derived pools of a workspace that have a name, as of memory. It costs the same however many others
-// there are.
+// Named lists the derived pools of a workspace that have a name, as of memory. Its cost does not grow with the number
+// of other pools.
 func (d Derived) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	return d.a.table.Named(c, name)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Pools that are carved in different address spaces of one pool have the same addresses, and so have the pools and
-// blocks below them. Pools in one address space differ. A pool stays as long as a pool below it.
+// blocks below them. Pools in one address space have different addresses. A pool stays as long as a pool below it.
 func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	var made []ledger.Pool
@@ -69,8 +69,8 @@ func TestProvision_RepeatsAPrefixInAddressSpacesOfAllWorkspaces(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The addresses of a retired pool cool only in its address space: its network gets other addresses meanwhile, and any
-// other network may get these.
+// The addresses of a retired pool cool only in its address space. Meanwhile its own network gets other addresses. Any
+// other network may get the addresses that cool there.
 func TestProvision_CoolsInItsAddressSpace(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 	l.pool("p", "10.0.0.0/16")

@@ -125,9 +125,9 @@ func TestProvision_LeavesNoBlockInARetiredPool(t *testing.T) {
 	l.holds(0)
 }
 
-// A range is closed at the moment of a bind in it, or in its address space. If the bind comes first, the closing is
-// refused; else the bind is.
-func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
+// A range is closed at the moment of a bind in the range, or in its address space. If the bind comes first, the closing
+// is refused. If the closing comes first, the bind is refused.
+func TestBegin_RefusesTheClosingOrTheBind(t *testing.T) {
 	for name, within := range map[string]func(*fixture, ledger.PoolID) ledger.PoolID{
 		"the range":        func(_ *fixture, id ledger.PoolID) ledger.PoolID { return id },
 		"an address space": func(l *fixture, id ledger.PoolID) ledger.PoolID { return l.space(id, "b").ID },
@@ -162,9 +162,9 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 	}
 }
 
-// An address space begins at the moment at which its pool is retired, drained, or excludes addresses. Afterwards it is
-// as its pool, or there is none.
-func TestSpace_IsAsItsPoolThatChangesMeanwhile(t *testing.T) {
+// An address space begins at the moment at which its pool is retired, drained, or excludes addresses. Afterwards the
+// address space has the state and the exclusions of its pool, or there is no address space.
+func TestSpace_FollowsAPoolThatChangesMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
 	for name, change := range map[string]func(*fixture) error{
@@ -229,7 +229,7 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 
 // A claim wants to hold an idle pool at the moment at which the pool is retired. It holds a pool that exists, or is
 // told that there is none.
-func TestHold_IsOfAPoolThatExists(t *testing.T) {
+func TestHold_NeedsAPoolThatExists(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for round := range 50 {
 		p := l.provision("p", 24, ofNetwork("net", "a"))
@@ -247,8 +247,8 @@ func TestHold_IsOfAPoolThatExists(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A late caller has opened a range that drains. No other claim may hold it: no block is bound in it, and it goes by
-// itself.
+// A range drains, and a late caller has opened it. No other claim may hold the range, because no block is bound in it,
+// and it is retired by itself.
 func TestHold_RefusesARangeThatDrains(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	p := l.provision("p", 28, ofNetwork("net", "a"))

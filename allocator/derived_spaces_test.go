@@ -81,8 +81,8 @@ func TestDrop_LeavesALaterHold(t *testing.T) {
 	}
 }
 
-// Some pools in other workspaces count for a workspace, also after a restart: its address spaces in the pools of
-// others, and the shared pools that it was the first to need.
+// Two kinds of pools in other workspaces count for a workspace: its address spaces in these pools, and the shared pools
+// that it was the first to need. That is the same after a restart.
 func TestCount_AddsPoolsInOtherWorkspaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	l.pool("flat", "10.1.0.0/16")

@@ -192,7 +192,7 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 
 // A pool in which there are only idle derived pools is not in use. If one of these has a block, or a claim holds it,
 // the pools above it are in use.
-func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
+func TestInUse_DoesNotCountIdleDerivedPools(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d := l.Derived()
 	use := func(want bool, ids ...ledger.PoolID) {
@@ -242,7 +242,7 @@ func TestProvision_GetsItsFormerBlockBackWhileItCools(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// A derived pool that was published, and that the ledger has lost, is restored with its CIDR, its exclusions and its
+// A derived pool was published, and the ledger has lost it. It is restored with its CIDR, its exclusions and its
 // holder, and is frozen.
 func TestAdoptedAgain_RestoresADerivedPool(t *testing.T) {
 	l := newLedger(t, frozenLedger)
@@ -303,8 +303,8 @@ func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 	}
 }
 
-// The capacity of a pool costs the same however many networks have a pool, or an address space, below it: a claim may
-// ask each candidate for its capacity.
+// A claim may ask each candidate for its capacity. So the capacity of a pool costs the same however many networks have
+// a pool or an address space below it.
 func TestCapacity_CostsTheSameForManyNetworks(t *testing.T) {
 	l := newLedger(t)
 	for _, id := range []ledger.PoolID{"carved", "spaces"} {

@@ -12,7 +12,7 @@
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
 // the scope that it is for, so that all callers that need it make the same one. A claim may hold it. An address space
-// of a pool has the pool's CIDR once more, in a space of its own, for one scope. Binds and releases treat both as
+// of a pool has the same CIDR as the pool, in a space of its own, for one scope. Binds and releases treat both as
 // pools. In all else, an address space follows its pool.
 //
 // The ledger, in etcd, is the truth, and one process writes it: the one that has taken its office
@@ -125,12 +125,11 @@
 //	I4  What was published for a claim is its block in the ledger. (The callers' part.)
 //	I5  Nothing is freed without a live confirmation. (The callers' part.)
 //
-// I1 holds because every transaction compares the head of the ledger, and each that writes
-// puts the next one: memory, on which it was planned, is the ledger when the transaction
-// commits. I2 and I3 hold because block and claim are written together, the claim only where
-// there is none. A bind also compares that there is no block where it puts one: if memory is wrong all
-// the same, as after a change by hand, nothing is written, and the process ends with ErrReplaced. A pool is gone only
-// when it was empty, and no bind is planned in one that is gone.
+// I1 holds because every transaction compares the head of the ledger, and each that writes puts the next head. So when
+// a transaction commits, the ledger is still as the memory on which it was planned. I2 and I3 hold because block and
+// claim are written together, and the claim only where there is none. A bind also compares that there is no block at
+// its prefix. So if memory is wrong, for example after a change by hand, nothing is written, and the process ends with
+// ErrReplaced. A pool is removed only when it is empty, and no bind is planned in a removed pool.
 //
 // # Crashes
 //
@@ -145,8 +144,8 @@
 //	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try
 //	while the ledger is first opened     an ID without pools, or nothing
 //
-// If the answer to a transaction is lost and the process lives on, the transaction may still be
-// on its way to etcd, and a read does not show that. So the writer asks the head of the ledger. If it is the one that
-// the lost transaction puts, that was committed. If it is still the one before, another one is put, after which the
+// If the answer to a transaction is lost and the process lives on, the transaction may still be on its way to etcd, and
+// a read does not show that. So the writer asks for the head of the ledger. If it is the head that the lost transaction
+// puts, the transaction was committed. If it is still the head before, the writer puts another head, after which the
 // lost transaction cannot be committed any more (internal/store/office.go).
 package allocator

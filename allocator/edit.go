@@ -31,7 +31,7 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 
 // Drain ends all allocation from a pool. The pool keeps its blocks and its CIDR, and is retired by itself when its last
 // block is gone. A second Drain changes nothing. While the ledger is known to lack changes of the pool's space, Drain
-// refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
+// fails with *FrozenError: the ledger may lack blocks of a pool that seems to be empty.
 func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A call whose own comparisons fail is refused alone. The other calls of its transaction need one transaction more.
+// If the comparisons of a call do not hold, that call alone is refused. The other calls of its transaction need one
+// more transaction.
 func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	const others = 8
 	l := withPool(t, "10.0.0.0/16")
@@ -57,8 +58,8 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// The calls beside a refuted one are in the next transaction, without calls that came meanwhile: such a call might be
-// refuted, too, and so on for ever.
+// One call of a group is refuted. The other calls share the next transaction, without calls that came later: one of
+// these might be refuted, too, and so on for ever.
 func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	const others = 8
 	l := withPool(t, "10.0.0.0/16")
@@ -105,7 +106,8 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A caller that binds a bound claim again and again costs the other calls one transaction, and not every second one.
+// A caller binds a bound claim again and again. That costs the other calls one transaction in all, and not every second
+// one.
 func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	bound := l.bind(request("p", "bound", 28))

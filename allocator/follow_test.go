@@ -118,7 +118,7 @@ func TestFollow_TellsTheReleasesOfATransactionOneByOne(t *testing.T) {
 	}
 }
 
-// Without a history, Follow yields a release, too, but not its time and its cause.
+// Without a history, Follow yields releases, too, but without their time and cause.
 func TestFollow_TellsReleasesWithoutAHistory(t *testing.T) {
 	c := newChronicle(t)
 	c.settings.History = 0

@@ -15,7 +15,7 @@ import (
 // that of the new one.
 
 // takeFormer plans a bind that gets a cooling block back. The transaction compares that the block is still as memory
-// has it; for a free prefix, it would compare that there is no block. The history has no gap: the new tenure begins
+// has it, where a bind of a free prefix compares that there is no block. The history has no gap: the new tenure begins
 // when the former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if the CREATE fails,
 // the block cools until that time.
 func (b *bind) takeFormer(v space.View, at place) engine.Plan {
@@ -34,9 +34,9 @@ func (b *bind) takeFormer(v space.View, at place) engine.Plan {
 	return p
 }
 
-// cools handles a bind that has failed because a former block of the claim cools under the claim's ID. The first time
-// it returns nil, and the caller tries again. If that fails, too, the claim asks for another block, and cools returns
-// ErrCools. Usually such a claim is gone, and only a cache still shows it.
+// cools handles a bind that was refused because a former block of the claim cools under the claim's ID. At the first
+// refusal it returns nil, and the caller tries again. If the same block causes a second refusal, it is not the block
+// that the claim asks for, and cools returns ErrCools. Usually such a claim is gone, and only a cache still shows it.
 func cools(b ledger.Block, last *int64) error {
 	if b.State != ledger.Cooling {
 		return nil

@@ -219,8 +219,8 @@ func TestFrozen_SurvivesARestartWithADrainingPool(t *testing.T) {
 	found.wantFrozen("small", true)
 }
 
-// A pool of a space that has lost changes is not drained, because its blocks may be among these. A pool that was only
-// not compared yet is drained.
+// If a space has lost changes, its pools are not drained, because the lost changes may have bound blocks in them. A
+// pool that is frozen only because it was not compared yet is drained.
 func TestFrozen_IsNotDrained(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "10.0.0.0/24")

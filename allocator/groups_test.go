@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A group of calls on many pools puts the head of each, and stays within the operations of a transaction. Otherwise
-// etcd would refuse it as too large, and all later groups would be smaller.
+// A group of calls on many spaces puts the head of each space, too. These puts count towards the limit of operations in
+// a transaction. Otherwise etcd would refuse the transaction as too large, and later groups would be smaller.
 func TestBind_FitsManyPoolsIntoOneTransaction(t *testing.T) {
 	const many = 1100
 	l := newLedger(t)

@@ -73,7 +73,7 @@ func TestHandOver_KeepsThePolicy(t *testing.T) {
 	}
 }
 
-func TestHandOver_Refused(t *testing.T) {
+func TestHandOver_Refusals(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	live := l.bind(created("live", 28))
 	l.bind(request("p", "c", 28))
@@ -118,8 +118,8 @@ func TestHandOver_Refused(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A successor got the block, and has lost it. A repeated HandOver fails, and leaves the block that another claim has at
-// its place now.
+// A successor got the block, and has lost it. Another claim has a block at the same prefix now. A repeated HandOver
+// fails, and leaves the block of the other claim.
 func TestHandOver_FailsAfterTheSuccessorHasLostTheBlock(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	b := l.bind(created("c", 26))
@@ -179,7 +179,7 @@ func TestHandOver_LetsOneRivalWin(t *testing.T) {
 }
 
 // wantOneOf fails the test unless one of the calls of passing has succeeded, and the ledger has the block as that call
-// has left it, without a moment in between.
+// leaves it. At no revision in between may the block be free, unless that call has freed it.
 func (c *chronicle) wantOneOf(b ledger.Block, ended []error) {
 	c.t.Helper()
 	won := -1
@@ -239,7 +239,7 @@ func TestHandOver_SucceedsTwiceAtOnce(t *testing.T) {
 }
 
 // While blocks pass from one ID to the other and back, no other claim gets their addresses.
-func TestHandOver_IsNeverFreeInBetween(t *testing.T) {
+func TestHandOver_NeverFreesTheBlockInBetween(t *testing.T) {
 	l := withPool(t, "10.0.0.0/28")
 	b := l.bind(created("web", 28))
 	stop, thief := make(chan struct{}), sync.WaitGroup{}

@@ -23,8 +23,8 @@ type terms struct {
 	engine  *engine.Engine
 }
 
-// farewell returns the record of a tenure that ends now. The tenure of a failed CREATE has begun with its answer, also
-// if the block is the former block of the name.
+// farewell returns the record of a tenure that ends now. The tenure of a failed CREATE began when the CREATE was
+// answered, even if the block is the former block of the name.
 func (t terms) farewell(b ledger.Block, cause ledger.Cause) farewell {
 	if cause == ledger.CauseCreateFailed {
 		b.Since = time.Time{}

@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-func TestHistory_Off(t *testing.T) {
+func TestHistory_RecordsNothingWhenOff(t *testing.T) {
 	c := newChronicle(t)
 	c.bind(request("p", "a", 28))
 	c.bind(request("p", "b", 28))
@@ -194,8 +194,8 @@ func (c *chronicle) records() (n int) {
 	return n
 }
 
-// Releases of neighbouring blocks share a key of the history, as long as etcd takes it. A release whose block has
-// changed fails alone.
+// Releases of neighbouring blocks in one transaction share a key of the history, unless the key would be too large for
+// etcd. A release whose block has changed fails without failing the others.
 func TestHistory_PutsNeighboursIntoOneKey(t *testing.T) {
 	for _, limit := range []int{128, 24} {
 		t.Run(fmt.Sprint("up to ", limit, " operations"), func(t *testing.T) {

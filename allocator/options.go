@@ -19,7 +19,7 @@ type Options struct {
 	MaxTxnOps int
 	// QueueLimit bounds how many requests of one workspace may be queued; further ones get ErrBusy. Default 8192.
 	QueueLimit int
-	// Origin replaces what the ledger has as its origin: see Recovery.Origin. Empty: it stays as it is.
+	// Origin replaces the origin in the ledger: see Recovery.Origin. Empty: the origin stays.
 	Origin string
 	// HoldTime is how long room is held for a waiting claim that was woken for
 	// it. Default 10 s.

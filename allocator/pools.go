@@ -61,7 +61,7 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 
 // Changes counts the changes to the space of a pool and to its address spaces, including those that are gone, as of
 // memory. While an address space is being removed, the count may be too low, but never too high. If the head of one of
-// these spaces cannot be read, nobody knows the number, and Changes returns an error.
+// these spaces cannot be read, Changes returns an error.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	parts := ps.a.table.Parts(id)
 	// The pool comes first: it takes over the changes of the address spaces that go.
@@ -75,8 +75,8 @@ func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 }
 
 // InUse reports whether somebody holds a block of a pool, or of one of its address spaces, as of memory. The block of a
-// derived pool does not count if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the
-// same however many blocks there are.
+// derived pool counts only if a claim holds that pool, or if that pool is in use itself. Unlike Capacity, InUse costs
+// the same however many blocks there are.
 func (ps Pools) InUse(id ledger.PoolID) bool {
 	held := 0
 	ps.a.table.Visit(id, func(p *space.Pool) { held = p.Held() })
@@ -99,8 +99,8 @@ func (ps Pools) InUse(id ledger.PoolID) bool {
 	return held > 0
 }
 
-// MayHold reports whether somebody holds a block of a pool itself, as of memory, or may hold one because a key of its
-// space cannot be read. The blocks of derived pools do not count.
+// MayHold reports whether somebody holds a block of a pool itself, as of memory. It is also true if a key of the pool's
+// space cannot be read, because that key may be such a block. The blocks of derived pools do not count.
 func (ps Pools) MayHold(id ledger.PoolID) bool {
 	held, damaged := 0, false
 	ps.a.table.Visit(id, func(p *space.Pool) { held, damaged = p.Held(), len(p.In.Damage) > 0 })

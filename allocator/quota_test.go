@@ -233,8 +233,7 @@ func or[T ~string](name T, limit int64) T {
 	return name
 }
 
-// When the claims of a workspace wait no longer, memory has nothing of their waits, although no block was ever
-// released.
+// When no claim of a workspace waits any more, memory has nothing of their waits, even if no block was ever released.
 func TestQuota_ForgetsClaimsThatWaitNoMore(t *testing.T) {
 	for _, limits := range [][2]int64{{16, 0}, {0, 16}} {
 		r := newRoom(t)

@@ -69,8 +69,8 @@ func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time
 	return nil
 }
 
-// Trust notes, in this Allocator only, that the ledger has all blocks of a pool, and of its address spaces. When it has
-// been called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays frozen until
+// Trust notes, in this Allocator only, that the ledger has all blocks of a pool and of its address spaces. Once Trust
+// was called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays frozen until
 // Resume.
 func (rc Recovery) Trust(id ledger.PoolID) {
 	rc.a.table.Visit(id, func(p *space.Pool) {

@@ -122,7 +122,7 @@ type free struct {
 	block    ledger.Block
 	farewell farewell
 	cooled   *store.Record // the block as it cools; nil: it is free at once
-	value    string        // the cooled record, encoded by the caller, and not by the writer
+	value    string        // the cooled record, encoded by the caller, to save the writer's time
 }
 
 // cool lets the block cool, instead of being free at once. The block keeps the key of its claim, unless its holder is a
@@ -162,7 +162,8 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: append(f.changes(v.Keys, ledger.ErrChanged), childless(v, f.block)...)}, nil
 }
 
-// childless compares that the holder of a block is no registered pool, which gives out the addresses of the block.
+// childless compares that the holder of a block is no registered pool. A registered pool gives out the addresses of its
+// block.
 func childless(v space.View, b ledger.Block) []store.Change {
 	if b.Holder.Namespace != "" {
 		return nil
@@ -172,8 +173,8 @@ func childless(v space.View, b ledger.Block) []store.Change {
 	return []store.Change{store.CheckKey(v.Keys.Pool(id)).At(0, held)}
 }
 
-// changes returns the changes that free the block, if the block has not changed since it was read. Else the transaction
-// is refuted with otherwise.
+// changes returns the changes that free the block, if the block has not changed since it was read. If it has, otherwise
+// is the answer to the call.
 func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
 	b, changes := f.block, store.EndTenure(f.farewell.record)
 	if f.cooled == nil {

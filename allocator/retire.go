@@ -150,8 +150,8 @@ func (r *retirement) leaveAll(ctx context.Context) error {
 	return nil
 }
 
-// drain sets the pool to draining, so that it allocates nothing more. It then makes r.check refuse any later pool of
-// this ID: another caller may retire this pool first, and register a new one.
+// drain sets the pool to draining, so that it allocates nothing more. Then it makes r.check refuse any later pool of
+// this ID, because another caller may retire this pool first, and register a new one.
 func (r *retirement) drain(ctx context.Context, e edit) error {
 	e.idle, e.check, e.change = true, r.check, drain
 	done, err := r.engine.Submit(ctx, r.id, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})

@@ -14,9 +14,9 @@ import (
 // follows its pool: exclusions, draining, a freeze and a closing. When the writer changes the pool, it updates the
 // address spaces in memory.
 
-// begin returns the changes that begin an address space with its first block, or refuses it. There are none if the
-// address space exists, or p is no address space. The changes compare the head of the pool's space, so that no
-// operation on the pool is in the same transaction.
+// begin returns the changes that begin an address space with its first block, or refuses the address space. If the
+// address space exists, or p is no address space, there are no changes. The changes compare the head of the pool's
+// space, so that no operation on the pool is in the same transaction.
 func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	if !ledger.IsAddressSpace(p.ID) || v.Table().Lists(p) {
 		return nil, nil

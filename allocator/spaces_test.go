@@ -258,9 +258,9 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool has either blocks of its own or address spaces. If a bind and the beginning of an address space come at the
-// same moment, one of them is refused.
-func TestSpace_RefusesItselfOrBlocksOfThePool(t *testing.T) {
+// A pool has either blocks of its own or address spaces. If a block is bound in the pool at the moment at which an
+// address space begins, one of the two is refused.
+func TestSpace_RefusesTheAddressSpaceOrTheBlockOfThePool(t *testing.T) {
 	l := newLedger(t)
 	for round := range 20 {
 		id := ledger.PoolID("p" + strconv.Itoa(round))

@@ -97,9 +97,9 @@ func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 type stormClaim struct {
 	mu   sync.Mutex
 	id   ledger.ClaimID
-	b    ledger.Block // the zero Block: it may have one, or none
-	is   bool         // that is certain
-	late bool         // a call got no answer in this round: until it is over, its transaction may be carried out, after later answers, too
+	b    ledger.Block // the block of the claim; the zero Block: the claim has none, or that is not certain
+	is   bool         // whether b is certain
+	late bool         // a call got no answer in this round: its transaction may be committed until the round ends, even after later answers
 }
 
 // Transactions are lost or late, and callers give up. Still the writer gives no address twice, and loses none. Memory

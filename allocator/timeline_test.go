@@ -121,8 +121,8 @@ func TestReplaced_IsNoticedByTheNextTransaction(t *testing.T) {
 	r.wantReplaced(other)
 }
 
-// An etcd is restored under an Allocator, which notices it. The ledger gets another ID: to the next process it is
-// another ledger than the one that the statuses of the pools name, also if it seems to have all changes.
+// An etcd is restored under an Allocator, which notices that. The ledger gets another ID, which the statuses of the
+// pools do not name. So the next process takes the ledger for another one, even if it seems to have all changes.
 func TestReplaced_GivesTheLedgerAnotherID(t *testing.T) {
 	r := newRewind(t, 3)
 	former := r.Recovery().LedgerID()
@@ -193,7 +193,7 @@ func TestReplaced_TellsAnotherLedgerFromItsOwn(t *testing.T) {
 	must.Be(t, r.Healthy(), ledger.ErrReplaced)
 }
 
-func TestReplaced_NotByARestart(t *testing.T) {
+func TestReplaced_IsNotReportedAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRewind(t, 3)
 	for range 3 {

@@ -61,7 +61,7 @@ func spanOf(t *testing.T, spans []otlp.Span, name string) otlp.Span {
 	return spans[at]
 }
 
-func TestTrace_ABindHasItsSteps(t *testing.T) {
+func TestTrace_HasTheStepsOfABind(t *testing.T) {
 	spans := tracedBinds(t, 0)["alone"]
 	allocate := spanOf(t, spans, "allocate")
 	if root := spanOf(t, spans, "alone"); !bytes.Equal(allocate.ParentSpanId, root.SpanId) {

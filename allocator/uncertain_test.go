@@ -10,7 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// No call follows a transaction whose answer was lost. The Allocator is healthy as soon as that transaction is settled.
+// The answer of a transaction is lost, and no further call is made. The Allocator is healthy as soon as the transaction
+// is settled.
 func TestHealthy_RecoversWithoutAnotherCall(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +34,7 @@ func TestHealthy_RecoversWithoutAnotherCall(t *testing.T) {
 	must.Do(t, l.Healthy())
 }
 
-// A transaction that could not be settled while etcd was away is settled when etcd is back, although no call follows.
+// A transaction could not be settled while etcd was away. It is settled when etcd is back, even if no call follows.
 func TestUnknownOutcome_IsSettledWithoutAnotherCall(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	e := l.goesAway()

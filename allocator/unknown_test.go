@@ -212,7 +212,7 @@ type lateKV struct {
 	clientv3.KV
 	mu   sync.Mutex
 	late func()
-	seen int // from the late one on
+	seen int // transactions, from the late one on
 }
 
 func (kv *lateKV) Txn(ctx context.Context) clientv3.Txn {

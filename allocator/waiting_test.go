@@ -92,7 +92,7 @@ func waiting(a *Allocator, id ledger.PoolID) (n int) {
 	return n
 }
 
-func TestWaiting_OldestThatFits(t *testing.T) {
+func TestWaiting_WakesTheOldestThatFits(t *testing.T) {
 	r := newRoom(t)
 	for i := range 4 {
 		r.bind(request("p", fmt.Sprint("c", i), 26))
@@ -141,7 +141,7 @@ func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
 	r.sameAsLedger()
 }
 
-func TestWaiting_ExclusionLifted(t *testing.T) {
+func TestWaiting_WakesWhenAnExclusionIsLifted(t *testing.T) {
 	r := newRoom(t)
 	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
 	r.Waits().Add(request("p", "w", 26))

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// through opens the ledger again by an Allocator that sees etcd through the given part.
+// through opens the ledger again, by an Allocator that uses this KV.
 func (l *fixture) through(kv clientv3.KV) *Allocator {
 	l.t.Helper()
 	client := clientv3.NewCtxClient(context.Background())
@@ -27,7 +27,7 @@ func (l *fixture) through(kv clientv3.KV) *Allocator {
 }
 
 // If etcd takes fewer operations in a transaction than the Allocator was told, its groups become smaller.
-func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
+func TestGroups_ShrinkToTheOperationsThatEtcdTakes(t *testing.T) {
 	l := &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})}
 	l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = 128 })
 	l.pool("p", "10.0.0.0/16")

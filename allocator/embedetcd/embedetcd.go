@@ -24,14 +24,14 @@ const (
 	name             = "ipam"
 	dirMode          = 0o700
 
-	// snapshotCount bounds the transactions that a start reads again from the log, and catchUpEntries those
-	// that stay in memory. etcd's defaults are 10,000 and 5,000, for members that lag behind. There are none
-	// here, and a transaction may have a megabyte.
+	// snapshotCount bounds the transactions that a start reads again from the log. catchUpEntries bounds those that stay
+	// in memory. etcd's defaults are 10,000 and 5,000, for members that lag behind. Here is no other member, and a
+	// transaction may have a megabyte.
 	snapshotCount  = 1000
 	catchUpEntries = 100
 )
 
-// nowhere is the address of the one member for others, of whom there are none.
+// nowhere is the peer and client address in the records of the one member. Nobody uses the address.
 var nowhere = url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 
 // Options configure a Server.
@@ -39,19 +39,17 @@ type Options struct {
 	// Dir is the data directory. It is made if missing, and must be on local
 	// disk. Required.
 	Dir string
-	// QuotaBytes bounds the database file. When it is full, writes fail and reads go on,
-	// until a minute of history is over and defragmenting makes room. Default 8 GiB,
-	// enough for about ten million blocks.
+	// QuotaBytes bounds the database file. When the file is full, writes fail, and reads go on. Writes succeed again when
+	// history that is a minute old was dropped, and the file was defragmented. Default 8 GiB, enough for about ten million
+	// blocks.
 	QuotaBytes int64
-	// MaxTxnOps is how many operations a transaction may have; an allocator that
-	// is told so can make its groups as large. Default 2048.
+	// MaxTxnOps is how many operations a transaction may have. Give the same number to the allocator: it makes its groups
+	// as large. Default 2048.
 	MaxTxnOps int
-	// Listen is a URL for etcd's own tools, to take snapshots: unix:///path of a
-	// socket, or http:// with an address of this machine. Whoever reaches it may read
-	// and write everything. Default: none.
+	// Listen is a URL for etcd's own tools, to take snapshots: unix:///path of a socket, or http:// with an address of
+	// this machine. Any client that reaches the URL may read and write everything. Default: none.
 	Listen string
-	// NoFsync leaves writing to the operating system: a power cut then loses
-	// what was answered. For tests only.
+	// NoFsync leaves writing to the operating system: a power cut then loses writes that were answered. For tests only.
 	NoFsync bool
 	// Logger receives etcd's errors. Default slog.Default().
 	Logger *slog.Logger
@@ -71,13 +69,12 @@ type Server struct {
 	closing    sync.Once
 
 	// Only maintain uses these.
-	nearlyFull bool // the file is, as of the last round
+	nearlyFull bool // the file is nearly full, as of the last round
 	compaction compaction
 }
 
-// Start runs a server on the data in Dir, and returns when it answers. A
-// directory that is in use by another process, cannot be written or holds
-// damaged data is an error that says so.
+// Start runs a server on the data in Dir, and returns when the server answers. It fails, and says why, if another
+// process uses the directory, if the directory cannot be written, or if the data is damaged.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	options.QuotaBytes = cmp.Or(options.QuotaBytes, defaultQuota)
 	options.MaxTxnOps = cmp.Or(options.MaxTxnOps, defaultMaxTxnOps)
@@ -100,9 +97,9 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// start runs etcd. It is done in a goroutine of its own because etcd ends the
-// goroutine, where it would end the process, when it cannot go on. etcd cannot be
-// stopped while it opens the data, so a context that ends meanwhile is noticed after that.
+// start runs etcd, in a goroutine of its own. When etcd cannot go on, its fatal log line ends that goroutine (see
+// faults), instead of the process. etcd cannot be stopped while it opens the data, so start notices only afterwards
+// that ctx has ended.
 func (s *Server) start(ctx context.Context) error {
 	config, err := s.config()
 	if err != nil {
@@ -158,23 +155,21 @@ func (s *Server) config() (*embed.Config, error) {
 	return c, nil
 }
 
-// Client calls the server. It belongs to the Server and ends with it: what is read or written after that fails with
-// rpctypes.ErrStopped.
+// Client returns a client of the server. The client ends with the Server: later calls fail with rpctypes.ErrStopped.
 func (s *Server) Client() *clientv3.Client { return s.client }
 
 // MaxTxnOps is how many operations a transaction may have.
 func (s *Server) MaxTxnOps() int { return s.options.MaxTxnOps }
 
-// Failed is closed when the server cannot go on: the disk is full or broken, or
-// the data damaged. Err then says what happened. Close it, and end the process.
+// Failed returns a channel that is closed when the server cannot go on, because the disk is full or broken, or the data
+// is damaged. Err then says what happened. Close the server, and end the process.
 func (s *Server) Failed() <-chan struct{} { return s.faults.first }
 
 // Err is why the server failed; nil if it did not.
 func (s *Server) Err() error { return s.faults.err() }
 
-// Close stops the server when what is being written is written. The data
-// directory can be used again afterwards; if the server has failed, only by
-// another process, since etcd cannot be stopped then.
+// Close stops the server when the writes in flight are done. Afterwards the data directory can be used again. A server
+// that has failed cannot be stopped: then only another process can use the directory.
 func (s *Server) Close() error {
 	var err error
 	s.closing.Do(func() {

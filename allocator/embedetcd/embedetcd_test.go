@@ -52,8 +52,8 @@ func TestStart_KeepsItsData(t *testing.T) {
 	}
 }
 
-// TestLog_IsShort: the log of transactions, which etcd holds in memory for other members, does not grow with
-// their size.
+// etcd keeps its log of transactions in memory, for other members. This log does not grow with the size of the
+// transactions.
 func TestLog_IsShort(t *testing.T) {
 	const size, puts = 128 << 10, 2000
 	s := mustStart(t, t.TempDir())
@@ -72,7 +72,7 @@ func TestLog_IsShort(t *testing.T) {
 	}
 }
 
-func TestStart_TwoOnOneMachine(t *testing.T) {
+func TestStart_RunsTwoServersOnOneMachine(t *testing.T) {
 	one, two := mustStart(t, t.TempDir()), mustStart(t, t.TempDir())
 	put(t, one, "k", "v")
 	resp, err := two.Client().Get(t.Context(), "k")
@@ -91,14 +91,14 @@ func wantWords(t *testing.T, err error, words ...string) {
 	}
 }
 
-func TestStart_DirectoryInUse(t *testing.T) {
+func TestStart_RefusesADirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
 	mustStart(t, dir)
 	_, err := start(t, dir)
 	wantWords(t, err, dir, "in use by another process")
 }
 
-func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
+func TestStart_RefusesADirectoryThatAnotherProgramUses(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, mustStart(t, dir).Close())
 	lock := must.Get(lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR))(t)
@@ -107,8 +107,9 @@ func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
 	wantWords(t, err, dir, "in use by another process")
 }
 
-// A process that is being forked has all files of its parent for a moment, locked ones, too.
-func TestUnlock_WhileAChildHasTheFile(t *testing.T) {
+// A child process has the files of its parent while it is forked, and with them their locks. A file that the parent has
+// unlocked can be locked again nevertheless.
+func TestUnlock_UnlocksAFileThatAChildHas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	lock := must.Get(lockFile(path, os.O_CREATE|os.O_RDWR))(t)
 	inherited := must.Get(syscall.Dup(int(lock.Fd())))(t)
@@ -121,8 +122,8 @@ func TestUnlock_WhileAChildHasTheFile(t *testing.T) {
 	_ = again.Close()
 }
 
-// Nor does etcd let go of the locks of its own files while a process is being forked.
-func TestClose_WhileAProcessIsForked(t *testing.T) {
+// While a child process is forked, it has etcd's files, and with them their locks. Close returns only afterwards.
+func TestClose_WaitsForProcessesThatAreForked(t *testing.T) {
 	server := mustStart(t, t.TempDir())
 	closed := make(chan error, 1)
 	syscall.ForkLock.Lock()
@@ -136,7 +137,7 @@ func TestClose_WhileAProcessIsForked(t *testing.T) {
 	must.Do(t, <-closed)
 }
 
-func TestStart_NoDirectory(t *testing.T) {
+func TestStart_SaysThatItCannotMakeTheDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(file, nil, 0o600))
 	_, err := start(t, filepath.Join(file, "dir"))
@@ -145,7 +146,7 @@ func TestStart_NoDirectory(t *testing.T) {
 	wantWords(t, err, "no data directory is given")
 }
 
-func TestStart_Damaged(t *testing.T) {
+func TestStart_SaysThatTheDataIsDamaged(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"database overwritten": func(t *testing.T, dir string) { overwrite(t, filepath.Join(dir, "member", "snap", "db"), 0, 1<<20) },
 		"database cut off": func(t *testing.T, dir string) {
@@ -187,7 +188,7 @@ func overwrite(t *testing.T, path string, from int64, size int) {
 }
 
 // A start that is given up leaves no server behind, and the directory can be used at once.
-func TestStart_GivenUp(t *testing.T) {
+func TestStart_LeavesNothingBehindWhenGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(t.TempDir(), "etcd.sock")
 	why := errors.New("the caller has ended")
@@ -209,7 +210,7 @@ func TestStart_GivenUp(t *testing.T) {
 	put(t, mustStart(t, dir), "k", "v")
 }
 
-func TestClose_Twice(t *testing.T) {
+func TestClose_MayBeCalledTwice(t *testing.T) {
 	s := mustStart(t, t.TempDir())
 	for range 2 {
 		must.Do(t, s.Close())

@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An etcd that has failed cannot be stopped: its goroutines go on, and so does what they log.
-func TestClose_OfAFailedServer(t *testing.T) {
+// The goroutines of an etcd that has failed cannot be stopped. After Close they log nothing more.
+func TestClose_MutesAFailedServer(t *testing.T) {
 	var log bytes.Buffer
 	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	go s.faults.zap().Fatal("the disk is gone")

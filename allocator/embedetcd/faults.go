@@ -15,9 +15,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// faults is what etcd logs. A line that etcd calls fatal means that it cannot go
-// on; there it would end the process without a word to anybody. Here it ends
-// the goroutine, and the fault is kept.
+// faults handles the log lines of etcd. A fatal line means that etcd cannot go on. etcd would end the process then.
+// faults ends only the goroutine that has logged the line, and keeps the fault.
 type faults struct {
 	logger *slog.Logger
 	first  chan struct{} // closed at the first fault
@@ -37,8 +36,8 @@ func (f *faults) err() error {
 	return f.fault
 }
 
-// mute ends the logging. Goroutines of an etcd that has failed run until the process ends. The
-// caller's logger may not be valid for as long.
+// mute ends the logging. The goroutines of an etcd that has failed run until the process ends, and the caller's logger
+// may end before.
 func (f *faults) mute() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,12 +52,12 @@ func (f *faults) log(line string, attrs []slog.Attr) {
 	}
 }
 
-// zap is a logger that ends up here.
+// zap returns the logger for etcd, which passes its lines to f.
 func (f *faults) zap() *zap.Logger {
 	return zap.New(core{faults: f}, zap.WithFatalHook(f), zap.WithPanicHook(f))
 }
 
-// OnWrite is called for fatal lines, after they were written.
+// OnWrite is called after a fatal line was logged. It keeps the first fault, and ends the goroutine.
 func (f *faults) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	f.mu.Lock()
 	if f.fault == nil {
@@ -69,7 +68,7 @@ func (f *faults) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// plain says what a fault means.
+// plain puts a fault into plain words.
 func plain(message string, err error) error {
 	if err == nil {
 		return errors.New(message)
@@ -86,8 +85,7 @@ func plain(message string, err error) error {
 	return err
 }
 
-// signsOfDamage are what etcd and bbolt say about files they cannot read. They
-// have no error values for these.
+// signsOfDamage are words of etcd and bbolt about files that cannot be read. There are no error values for these.
 var signsOfDamage = []string{
 	"crc mismatch", "CRC mismatch", "checksum error", "invalid database", "version mismatch",
 	"file size too small", "corrupt", "unexpected EOF", "missing",
@@ -108,12 +106,11 @@ func errorIn(fields []zapcore.Field) error {
 	return nil
 }
 
-// untrueError is what etcd logs as an error during the first seconds of every
-// new data directory.
+// untrueError is a line that etcd logs as an error during the first seconds of every new data directory.
+// Nothing is wrong then.
 const untrueError = "failed to update storage version"
 
-// core hands etcd's errors to slog. Its warnings are about clusters that this is
-// not, or are followed by an error.
+// core passes etcd's errors to slog. It drops warnings: they concern clusters of several members, or an error follows.
 type core struct {
 	faults *faults
 	fields []zapcore.Field

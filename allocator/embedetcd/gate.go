@@ -8,13 +8,13 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// gate lets requests in until it is closed. etcd waits at its end for the requests that have come over the network, and
-// not for those of its own process: a read that is under way would find the file closed, which is a panic. It is safe
-// for concurrent use.
+// gate lets requests in until it is closed. When etcd stops, it waits for requests that came over the network, but not
+// for requests of its own process. Such a read would find the file closed, which is a panic. It is safe for concurrent
+// use.
 type gate struct {
 	pb.KVServer
 
-	mu     sync.RWMutex // held by each request, and by who closes
+	mu     sync.RWMutex // each request holds it for reading, close for writing
 	closed bool
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A server that is closed under its callers answers them or says that it is stopped, and goes on saying so. etcd by
-// itself would read in a file that is closed.
-func TestClose_UnderItsCallers(t *testing.T) {
+// A server is closed while callers read. Each call is answered, or fails with ErrStopped, and so do all later calls.
+// Without the gate, etcd would read in a closed file.
+func TestClose_AnswersItsCallers(t *testing.T) {
 	for range 3 {
 		s := mustStart(t, t.TempDir())
 		put(t, s, "k", "v")

@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// lockDir makes the data directory and locks it for this process. etcd itself
-// would wait for another to let go of its files, without a word. So it would for
-// entries of a log that is not there.
+// lockDir makes the data directory, and locks it for this process. It fails if another process uses etcd's files, or if
+// the log is missing. etcd itself would wait silently in both cases.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -51,14 +50,14 @@ func lockFile(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// unlock lets go of a locked file. To close it would not be enough: a child that the process forks at
-// that time has the file, and with it the lock, until it runs its own program.
+// unlock unlocks a file, and closes it. To close it would not be enough. A child that is being forked has the file, and
+// with it the lock, until it runs its own program.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// awaitForks waits until each child that is being forked runs its own program. Until then it has the files
-// that etcd has closed, and with them their locks, so that etcd could not be started again.
+// awaitForks waits until each child that is being forked runs its own program. Until then the child has the files that
+// etcd has closed, and with them their locks, so that etcd could not be started again.
 func awaitForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// tendEvery is how often the store is looked after.
+	// tendEvery is the time between two rounds of tend.
 	tendEvery = 10 * time.Second
-	// keepRounds is for how many rounds history is kept at least: a watch or a list that
-	// is one minute behind can go on, however little room there is.
+	// keepRounds is for how many rounds history is kept at least, however little room there is. So a watch or a list can
+	// go on if it is up to a minute behind.
 	keepRounds = 6
-	// compactAfter is how long history is kept at most, as far as there is any.
+	// compactAfter is the time after a compaction after which a small history is dropped, too.
 	compactAfter = 10 * time.Minute
-	// compactFrom is how much a small file may grow before history is dropped. A large one may grow by a sixteenth, and
-	// none by more than a quarter of the room that is left.
+	// compactFrom is how much a small file may grow before history is dropped. A large file may grow by a sixteenth more.
+	// No file may grow by more than a quarter of the room that is left.
 	compactFrom = 4 << 20
 	// defragFrom is the size below which a file is never defragmented.
 	defragFrom = 128 << 20
-	// nearlyFull is the share of the size that the file may have from which on there is a warning.
+	// nearlyFull is a share of the quota. If the file is larger than this share, there is a warning.
 	nearlyFull = 0.8
 )
 
-// maintain looks after the store until ctx ends.
+// maintain calls tend every tendEvery, until ctx ends.
 func (s *Server) maintain(ctx context.Context) {
 	ticker := time.NewTicker(tendEvery)
 	defer ticker.Stop()
@@ -52,23 +52,23 @@ func (s *Server) maintain(ctx context.Context) {
 	}
 }
 
-// remember adds a revision to those of the rounds before.
+// remember adds a revision to the revisions of the latest rounds.
 func remember(history []int64, revision int64) []int64 {
 	history = append(history, revision)
 	return history[max(0, len(history)-keepRounds):]
 }
 
-// compaction is how far history was dropped, and is to be dropped. For that etcd looks at every key: with a million of
-// them, every ten seconds, it would be the most that an idle controller does.
+// compaction notes how far history was dropped, and how far it is to be dropped. A compaction looks at every key. With
+// a million keys, a compaction every ten seconds would be most of the work of an idle controller.
 type compaction struct {
-	revision int64 // up to which it was dropped
-	due      int64 // up to which it is to be dropped, as soon as that is a minute old
-	used     int64 // of the file, afterwards
+	revision int64 // history up to this revision was dropped
+	due      int64 // history up to this revision is to be dropped, as soon as it is keepRounds old
+	used     int64 // bytes of the file that were used after the last compaction
 	at       time.Time
 }
 
-// plan notes that the history up to now is to be dropped if it is much; and the history that may be dropped, if there
-// was none for long.
+// plan decides how much history is to be dropped. If the file has grown much, that is all history up to now. If the
+// last compaction was long ago, it is the history up to oldest.
 func (c *compaction) plan(now, oldest, used, quota int64) {
 	if used-c.used > min(c.used/16+compactFrom, (quota-c.used)/4) {
 		c.due = now
@@ -78,12 +78,12 @@ func (c *compaction) plan(now, oldest, used, quota int64) {
 	}
 }
 
-// tend does one round: it drops history older than the oldest revision given, once
-// there are enough of them and it is due, gives room in the file back, and ends a NOSPACE alarm that is
-// over. It returns the current revision.
+// tend does one round, and returns the current revision. history has the revisions of the rounds before. If there are
+// keepRounds of them, and a compaction is due or etcd is full, tend drops the history before the oldest one. It
+// defragments the file, and ends a NOSPACE alarm that is over.
 //
-// A file that is full is defragmented only to gain an eighth of it: no read is answered
-// meanwhile, and the room would be used up at once.
+// A full file is defragmented only to gain an eighth of it: no read is answered meanwhile, and a smaller gain would be
+// used up at once.
 func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 	revision := s.etcd.Server.KV().Rev()
 	alarmed, err := s.alarmed(ctx)
@@ -117,7 +117,7 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 	return revision, nil
 }
 
-// warn logs when the file is nearly as large as it may be, once until it is smaller.
+// warn logs that the file is nearly full. It logs this again only after the file was smaller.
 func (s *Server) warn(size int64) {
 	near := float64(size) > nearlyFull*float64(s.options.QuotaBytes)
 	if near && !s.nearlyFull {
@@ -128,9 +128,8 @@ func (s *Server) warn(size int64) {
 	s.nearlyFull = near
 }
 
-// inUse is how much of the file is used. etcd counts that when it commits a change of its
-// own file, which may not happen while all writes are refused; so there is a change that
-// changes nothing.
+// inUse returns how many bytes of the file are used. etcd counts them when it commits a change of its own file, which
+// may not happen while all writes are refused. So inUse makes a change that changes nothing.
 func inUse(file backend.Backend) int64 {
 	tx := file.BatchTx()
 	tx.LockOutsideApply()

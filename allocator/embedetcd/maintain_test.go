@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Without being looked after, this churn would be 200 MB of history.
-func TestTend_SizeStaysBounded(t *testing.T) {
+// Without compaction, these writes would leave 200 MB of history.
+func TestTend_BoundsTheSize(t *testing.T) {
 	s := mustStart(t, t.TempDir())
 	s.tendByHand()
 	var history []int64
@@ -35,14 +35,14 @@ func TestTend_SizeStaysBounded(t *testing.T) {
 	}
 }
 
-// tendByHand ends the looking after in the background, whose rounds would come between those of
-// a test that takes more than ten seconds.
+// tendByHand stops maintain. Otherwise its rounds would come between the rounds of a test that takes more than ten
+// seconds.
 func (s *Server) tendByHand() {
 	s.stop()
 	s.goroutines.Wait()
 }
 
-// small starts a server with little room, which the test looks after.
+// small starts a server with a small quota. The test calls tend by itself.
 func small(t *testing.T, quota int64) *Server {
 	t.Helper()
 	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)
@@ -55,7 +55,7 @@ func small(t *testing.T, quota int64) *Server {
 	return s
 }
 
-// tendFor tends so many rounds, as maintain does, with the revisions of the rounds before.
+// tendFor makes a number of rounds as maintain does, after rounds with these revisions.
 func (s *Server) tendFor(t *testing.T, rounds int, history []int64) []int64 {
 	t.Helper()
 	for range rounds {
@@ -65,7 +65,7 @@ func (s *Server) tendFor(t *testing.T, rounds int, history []int64) []int64 {
 	return history
 }
 
-// fillUp writes until etcd has no more room, and returns how many keys it took.
+// fillUp writes until etcd has no more room, and returns how many keys etcd has taken.
 func fillUp(t *testing.T, s *Server, key func(int) string) int {
 	t.Helper()
 	for i := range 10_000 {
@@ -78,8 +78,8 @@ func fillUp(t *testing.T, s *Server, key func(int) string) int {
 	return 0
 }
 
-// A file that is nearly as large as it may be is told of once, while there is room left; and again only
-// after it was smaller.
+// tend warns once that the file is nearly full, while there is room left. It warns again only after the file was
+// smaller.
 func TestTend_WarnsBeforeNoSpace(t *testing.T) {
 	s := small(t, 16<<20)
 	var lines strings.Builder
@@ -115,7 +115,7 @@ func TestTend_EndsNoSpace(t *testing.T) {
 	put(t, s, "k", "v")
 }
 
-// A list that has begun can finish, also when more than half of the room is used, or all.
+// A list that has begun can be finished, even if writes use more than half of the room meanwhile, or all of it.
 func TestTend_KeepsHistoryForLists(t *testing.T) {
 	for name, write := range map[string]func(t *testing.T, s *Server){
 		"more than half": func(t *testing.T, s *Server) {
@@ -139,8 +139,9 @@ func TestTend_KeepsHistoryForLists(t *testing.T) {
 	}
 }
 
-// History is dropped when it is much, or old: for that etcd looks at every key.
-func TestTend_CompactsWhatIsWorthIt(t *testing.T) {
+// History is dropped when it is large or old. A few small writes are no reason, because a compaction looks at every
+// key.
+func TestTend_CompactsHistoryThatIsLargeOrOld(t *testing.T) {
 	s := small(t, 256<<20)
 	put(t, s, "k", "first")
 	history := s.tendFor(t, 2*keepRounds, nil)
@@ -181,7 +182,7 @@ func defrags(t *testing.T) uint64 {
 	return 0
 }
 
-// While there is nothing to be gained, reads are not held up by defragmenting.
+// A full file is defragmented only if that makes room, because defragmenting delays reads.
 func TestTend_DefragmentsOnlyToGain(t *testing.T) {
 	s := small(t, 16<<20)
 	keys := fillUp(t, s, func(i int) string { return fmt.Sprint("k", i) })

@@ -10,13 +10,12 @@ import (
 // own is how the names of etcd's own metrics begin.
 const own = "etcd_"
 
-// Metrics collects etcd's own metrics, such as how long the disk takes. etcd registers
-// them with the default registry of the process, beside those of everybody else; this
-// takes them, and no others, to another registry.
+// Metrics collects etcd's own metrics, such as how long the disk takes. etcd registers them with the default registry
+// of the process. Register this collector with another registry, which then has etcd's metrics, and none of the others.
 func Metrics() prometheus.Collector { return relay{prometheus.DefaultGatherer} }
 
-// relay collects what a gatherer has of etcd. It describes nothing, since that is
-// known only when it is gathered.
+// relay collects etcd's metrics from a gatherer. It describes nothing, because the metrics are known only when they are
+// gathered.
 type relay struct{ from prometheus.Gatherer }
 
 // Describe implements prometheus.Collector.
@@ -47,7 +46,7 @@ func names(m *dto.Metric) []string {
 	return labels
 }
 
-// gathered is a metric as it was gathered elsewhere.
+// gathered is a metric that another registry has gathered.
 type gathered struct {
 	desc   *prometheus.Desc
 	metric *dto.Metric

@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A limit on the size of files stands for a disk that is full: the same call
-// fails at the same place.
-func TestDiskFull(t *testing.T) {
+// When the disk is full, the server fails and says so, and keeps the data that was written before. A limit on the size
+// of files stands for the full disk: the same system call fails.
+func TestFailed_SaysThatTheDiskIsFull(t *testing.T) {
 	dir := t.TempDir()
 	s := mustStart(t, dir)
 	put(t, s, "before", strings.Repeat("v", 1<<20))
@@ -42,7 +42,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// limitFiles has writes beyond a size fail, in the whole process.
+// limitFiles makes writes beyond a size fail, in the whole process.
 func limitFiles(t *testing.T, size uint64) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit

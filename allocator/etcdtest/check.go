@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Record is a block as it lies in the ledger.
+// Record is a block as the ledger has it.
 type Record struct {
 	Key    string
 	Space  string
@@ -149,8 +149,8 @@ func (l *rawLedger) checkDerived() {
 	}
 }
 
-// addressSpaceOf returns the pool of an address space by its ID, <pool>.<64 hexadecimal digits>; empty: it is another
-// pool's.
+// addressSpaceOf returns the pool to which the ID of an address space belongs: <pool>.<64 hexadecimal digits>. It
+// returns an empty ID if the ID is that of another kind of pool.
 func addressSpaceOf(id string) string {
 	if dot := strings.LastIndexByte(id, '.'); dot > 0 && len(id)-dot == 65 && id[:dot] != "derived" {
 		return id[:dot]

@@ -18,10 +18,10 @@ type Etcd struct {
 	t       testing.TB
 	options embedetcd.Options
 	server  *embedetcd.Server
-	shared  *clientv3.Client // of the test, where it has the server that tests share
+	shared  *clientv3.Client // the test's own client of the server that tests share; nil: the server is the test's own
 }
 
-// New gives an empty etcd, which does not call fsync. In a package that shares one, it must not be stopped.
+// New returns an empty etcd, which does not call fsync. If the tests of the package share a server, do not stop it.
 func New(t testing.TB) *Etcd {
 	t.Helper()
 	select {
@@ -32,7 +32,7 @@ func New(t testing.TB) *Etcd {
 	}
 }
 
-// NewWith starts an etcd with options. The directory is the test's own unless one is given.
+// NewWith starts an etcd with options. The default of Dir is a directory of the test.
 func NewWith(t testing.TB, options embedetcd.Options) *Etcd {
 	t.Helper()
 	if options.Dir == "" {
@@ -48,7 +48,7 @@ func NewWith(t testing.TB, options embedetcd.Options) *Etcd {
 	return e
 }
 
-// Client calls the etcd that is running now. It ends with Stop.
+// Client returns a client of the etcd that is running now. The client ends with Stop.
 func (e *Etcd) Client() *clientv3.Client {
 	if e.shared != nil {
 		return e.shared

@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// idle has the server that tests share while no test has it. It is nil in a package whose tests share none.
+	// idle has the shared server while no test uses it. idle is nil in a package whose tests share no server.
 	idle chan *embedetcd.Server
-	// sharedDir is the directory of that server.
+	// sharedDir is the data directory of the shared server.
 	sharedDir string
 )
 
-// Sharing runs the tests of a package, for goleak.VerifyTestMain: New gives each the same server, one after the other,
-// emptied. A test that runs beside another one has a server of its own.
+// Sharing runs the tests of a package, for goleak.VerifyTestMain. New gives all tests the same server, one test after
+// the other, and empties it before each. A test that runs while another one uses that server gets its own.
 type Sharing struct{ *testing.M }
 
 // Run runs the tests, and stops the server.
@@ -39,7 +39,7 @@ func (s Sharing) Run() int {
 	return code
 }
 
-// take gives a test the server that tests share, until it ends. Nil: the server is started.
+// take gives the shared server to a test until the test ends. If server is nil, take starts the server.
 func take(t testing.TB, server *embedetcd.Server) *Etcd {
 	t.Helper()
 	t.Cleanup(func() { idle <- server })

@@ -1,5 +1,5 @@
-// Package golden answers as package index does, from a plain sorted list: slowly,
-// and obviously. It is for tests only.
+// Package golden gives the same answers as package index, from a plain sorted list: slowly, and obviously. It is for
+// tests only.
 package golden
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Index has the methods of index.Index, with the same meaning, and some that list what there is.
+// Index has the methods of index.Index, with the same meaning, and some more that list its content.
 type Index struct {
 	window   netip.Prefix
 	held     []netip.Prefix // sorted; a prefix held twice is there twice
@@ -65,7 +65,7 @@ func (x *Index) FreeBlocks() iter.Seq[netip.Prefix] {
 	return slices.Values(freeBlocks(x.window, x.taken()))
 }
 
-// freeBlocks cuts p into what taken leaves of it.
+// freeBlocks returns the fewest prefixes that make up the part of p outside taken.
 func freeBlocks(p netip.Prefix, taken []netip.Prefix) []netip.Prefix {
 	var within []netip.Prefix
 	for _, t := range taken {

@@ -1,9 +1,8 @@
 package index
 
-// arena keeps entries by number, in chunks without pointers to collect. An entry
-// never moves to make room for others, so no Take pays for a copy of them all;
-// only the first chunk grows by copying, so that a small pool stays small.
-// The zero value is empty.
+// arena keeps entries by number, in chunks that have no pointers for the garbage collector. Later chunks are never
+// copied, so no Take pays for a copy of all entries. Only the first chunk grows by copying, so that a small pool stays
+// small. The zero value is empty.
 type arena[E any] struct {
 	chunks [][]E
 }

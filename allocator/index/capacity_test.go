@@ -34,7 +34,7 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
-// The arenas keep their size when as much goes as comes.
+// If as many blocks are freed as are taken, the arenas keep their size.
 func TestTake_ReusesNodes(t *testing.T) {
 	x := index.New(cidr("2001:db8::/32"))
 	churn := func() {
@@ -57,8 +57,8 @@ func TestTake_ReusesNodes(t *testing.T) {
 	wantFree(t, x, "2001:db8::/32")
 }
 
-// A block becomes an inner node when another comes in it, and a leaf again when that goes.
-func TestTake_ReusesNodesInBlocks(t *testing.T) {
+// A block becomes an inner node when another block is taken inside it, and a leaf again when the inner block is freed.
+func TestTake_ReusesNodesInsideBlocks(t *testing.T) {
 	window := cidr("2001:db8::/32")
 	x, blocks := index.New(window), scattered(window, 64, 1000)
 	takeAll(x, blocks)
@@ -79,7 +79,7 @@ func TestTake_ReusesNodesInBlocks(t *testing.T) {
 }
 
 // A block costs a leaf and a fork: 24 and 48 bytes.
-func TestTake_Size(t *testing.T) {
+func TestTake_Costs72BytesForABlock(t *testing.T) {
 	const blocks, want = 20_000, 72
 	for _, pool := range []struct {
 		window netip.Prefix
@@ -93,9 +93,8 @@ func TestTake_Size(t *testing.T) {
 	}
 }
 
-// Enough blocks for several chunks of the arenas come, go in another order, and
-// leave nothing behind.
-func TestTake_Many(t *testing.T) {
+// So many blocks are taken that the arenas have several chunks, and freed in another order. Nothing is left.
+func TestTake_LeavesNothingBehindAfterManyPuts(t *testing.T) {
 	const blocks = 20_000
 	window := cidr("10.0.0.0/8")
 	x, held := index.New(window), scattered(window, 32, blocks)
@@ -128,8 +127,8 @@ func TestStrategy_String(t *testing.T) {
 	}
 }
 
-// scattered returns n different prefixes of that length, spread without order over
-// the first 24 bits below the window: the worst case for size and speed.
+// scattered returns n different prefixes of a length, spread without order over the first 24 bits below the window.
+// That is the worst case for size and speed.
 func scattered(window netip.Prefix, length, n int) []netip.Prefix {
 	const mask = 1<<24 - 1
 	out := make([]netip.Prefix, n)

@@ -6,32 +6,29 @@ import (
 	"net/netip"
 )
 
-// Index tracks the free space of one pool, whose CIDR is its window. Prefixes in
-// the window are held (by blocks) or excluded (by the pool's configuration); the
-// rest is free, and is seen as the fewest possible blocks: two free buddies are
-// one free block of twice the size.
+// Index tracks the free space of one pool, whose CIDR is its window. Prefixes in the window are held (by blocks) or
+// excluded (by the pool's configuration). The rest is free. It is seen as the fewest possible blocks: two free buddies
+// are one free block of twice the size.
 //
-// Held prefixes may nest and may be the same, as those of pools that share a domain: each Take is
-// undone by a Put of its own. Exclusions are a layer apart: they may lie over
-// held prefixes and under them, and when one is lifted what is held below still
-// is.
+// Held prefixes may nest, and may be equal, as the blocks of pools that share a domain: each Take is undone by its own
+// Put. Exclusions are independent of held prefixes, and may lie over or under them. When an exclusion is lifted, a held
+// prefix below it is still held.
 //
-// A prefix may be larger than the window, since pools of one address domain may
-// overlap: one that covers the window takes all of it. One outside the window,
-// of the other family, or invalid is ignored. Host bits are ignored everywhere:
-// 10.0.0.7/24 is 10.0.0.0/24.
+// A prefix may be larger than the window, because pools of one address domain may overlap. Such a prefix takes the
+// whole window. A prefix outside the window, of the other family, or invalid is ignored. Host bits are ignored
+// everywhere: 10.0.0.7/24 is 10.0.0.0/24.
 //
-// A change costs O(prefix length), however full the pool is. Only a prefix that
-// covers others which are marked costs more, to count what is free among them.
+// A change costs O(prefix length), however full the pool is. Only a prefix that covers marked prefixes costs more, to
+// count what is free among these.
 //
-// The zero value has no window: nothing is free in it and nothing can be held.
-// Not safe for concurrent use; the pool's worker owns it.
+// The zero value has no window: nothing is free in it, and nothing can be held. It is not safe for concurrent use: the
+// lock of the pool's space guards it.
 type Index struct {
 	window prefix
 	width  uint8 // bits of an address of the family: 32 or 128
 	trie   trie  // of the window
 	blocks int
-	covers []cover // by length: marks that cover the window, the window's own included; nil until there is one
+	covers []cover // marks that cover the window, by length; the window's own included; nil until there is one
 }
 
 // cover holds the marks of one prefix that covers the window.
@@ -56,8 +53,8 @@ func (x *Index) Free(p netip.Prefix) bool {
 	return ok && q.length >= x.window.length && x.trie.free(q)
 }
 
-// Take marks p as held, once more if it is already. Nothing is checked: ask Free
-// before, if p must not overlap what is held or excluded.
+// Take marks p as held. If p is held already, it is held once more. Take checks nothing: if p must not overlap held or
+// excluded prefixes, ask Free before.
 func (x *Index) Take(p netip.Prefix) {
 	q, ok := x.normal(p)
 	if !ok {
@@ -108,7 +105,7 @@ func (x *Index) Put(p netip.Prefix) bool {
 	return true
 }
 
-// Exclude marks p as never to be handed out, held blocks or not. Doing it again changes nothing.
+// Exclude marks p, so that no free block overlaps it. Held blocks in p stay. A second Exclude changes nothing.
 func (x *Index) Exclude(p netip.Prefix) {
 	q, ok := x.normal(p)
 	if !ok {
@@ -173,7 +170,7 @@ func (x *Index) normal(p netip.Prefix) (q prefix, ok bool) {
 	return q, common(q.addr, x.window.addr) >= min(q.length, x.window.length)
 }
 
-// cover holds the marks of the prefix of that length which covers the window.
+// cover returns the marks of the prefix of this length that covers the window.
 func (x *Index) cover(length uint8) *cover {
 	if x.covers == nil {
 		x.covers = make([]cover, x.window.length+1)
@@ -181,8 +178,7 @@ func (x *Index) cover(length uint8) *cover {
 	return &x.covers[length]
 }
 
-// Blocks is the number of prefixes held: of Takes less their Puts. Exclusions
-// are not counted.
+// Blocks returns how many prefixes are held: the number of Takes less that of their Puts. Exclusions are not counted.
 func (x *Index) Blocks() int { return x.blocks }
 
 // Overlapping counts the held blocks that p overlaps: those inside it, and

@@ -28,8 +28,8 @@ func newMachine(window string) *machine {
 	return &machine{index: index.New(p), golden: golden.New(p)}
 }
 
-// place is how a step picks a prefix: near something that is there already, so
-// that prefixes nest, touch and repeat even in ::/0.
+// place says how a step picks a prefix: near a prefix that is there already, so that prefixes nest, touch and repeat
+// even in ::/0.
 type place struct {
 	anchor byte // which prefix to start from; 0 is the window
 	length byte // of the prefix, modulo what the family has

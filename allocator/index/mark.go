@@ -1,8 +1,7 @@
 package index
 
-// reach is descend that makes the nodes which are missing on the way to p. Nodes
-// made are untaken and leave the free space as it is, except a leaf: it is cut
-// out of the half it lies in.
+// reach follows the way to p as descend does, and makes the nodes that are missing. The free space stays as it is, with
+// one exception: a new leaf is cut out of the half in which it lies. The new nodes are not taken.
 func (x *trie) reach(p prefix, t *trail) {
 	x.descend(p, t)
 	for {
@@ -39,7 +38,7 @@ func (x *trie) addLeaf(i place, p prefix, covered bool) place {
 	return c
 }
 
-// addFork puts a node between i and its child on the side of p: where their ways
+// addFork puts a node between i and its child on the side of p. The node lies where the ways to p and to the child
 // part, or at p itself if p contains the child.
 func (x *trie) addFork(i place, p prefix) place {
 	n := x.nodes.inner(i)
@@ -55,8 +54,8 @@ func (x *trie) addFork(i place, p prefix) place {
 	return f
 }
 
-// promote makes the last node of the trail an inner node, for what comes below
-// it. It is a leaf, so marked, and has nothing free before and after.
+// promote makes the last node of the trail, a leaf, an inner node, so that others can be put below it. A leaf is
+// marked, so nothing in it is free, before and after.
 func (x *trie) promote(t *trail) {
 	i := t.last()
 	t.pop()
@@ -95,10 +94,9 @@ func (x *trie) give(t *trail) {
 	x.refresh(t)
 }
 
-// prune removes from the end of the trail what the trie does not need: a node
-// without a mark that is neither the root nor a fork. When a leaf goes, its
-// parent may have ceased to be a fork. A marked node that has lost all below it
-// becomes a leaf: else each block that once had others in it would stay large.
+// prune removes the nodes at the end of the trail that the trie does not need: unmarked nodes that are neither the root
+// nor a fork. When a leaf goes, its parent may be no fork any more. A marked node below which nothing is left becomes a
+// leaf. Otherwise each block that once contained others would stay large.
 func (x *trie) prune(t *trail) {
 	for t.depth > 1 {
 		c := t.last()
@@ -117,8 +115,8 @@ func (x *trie) prune(t *trail) {
 	}
 }
 
-// splice replaces c below its parent i by the only child of c, or by nothing:
-// then c joins its free buddies. The free space is the same either way.
+// splice replaces c below its parent i by the only child of c. If c has no child, c is removed, and joins its free
+// buddies. The free space is the same either way.
 func (x *trie) splice(i, c place, covered bool) {
 	joins := c.leaf() && !covered
 	if joins {
@@ -132,8 +130,8 @@ func (x *trie) splice(i, c place, covered bool) {
 	}
 }
 
-// refresh brings the summaries along the trail up to date, from its end until
-// one is found unchanged.
+// refresh brings the summaries along the trail up to date, from the end of the trail to the first summary that stays
+// the same.
 func (x *trie) refresh(t *trail) {
 	for d := t.depth - 1; d >= 0; d-- {
 		if t.nodes[d].leaf() {
@@ -148,8 +146,8 @@ func (x *trie) refresh(t *trail) {
 	}
 }
 
-// count adds the free blocks that lie at node i, not below its children and as
-// if it were untaken, to the histogram, by times.
+// count adds by to the histogram for each free block at node i, as if i were not taken. Blocks below the children of i
+// do not count.
 func (x *trie) count(i place, by int) {
 	n, child := x.nodes.at(i), x.nodes.children(i)
 	if child == [2]place{} {
@@ -168,8 +166,8 @@ func (x *trie) count(i place, by int) {
 	}
 }
 
-// countAll is count for i and all below that no taken node covers. Its cost is
-// what is stored below i: nothing for a block that holds no others.
+// countAll calls count for i and for all nodes below it that no taken node covers. Its cost is the number of nodes
+// below i: none for a block that contains no others.
 func (x *trie) countAll(i place, by int) {
 	x.count(i, by)
 	for _, c := range x.nodes.children(i) {

@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel takes random steps in every window and compares the index with its
+// TestIndex_AgreesWithItsGoldenTwin takes random steps in every window and compares the index with its
 // golden twin after each.
-func TestModel(t *testing.T) {
+func TestIndex_AgreesWithItsGoldenTwin(t *testing.T) {
 	for _, window := range windows {
 		t.Run(window, rapid.MakeCheck(func(t *rapid.T) { model(t, window) }))
 	}

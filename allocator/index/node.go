@@ -1,7 +1,7 @@
 package index
 
-// node is what is stored of every prefix in the trie: 24 bytes without pointers.
-// A leaf is only that. It is marked, so nothing is free in it.
+// node is what the trie stores of every prefix: 24 bytes without pointers. A leaf is only a node. Leaves are marked, so
+// nothing in them is free.
 type node struct {
 	addr     uint128
 	held     uint32 // how often this very prefix is held; at the root, how often it is covered
@@ -29,16 +29,15 @@ type place uint32
 
 const (
 	root place = 0 // an inner node, even if nothing is below it
-	none place = 0 // no child: the root is nobody's
+	none place = 0 // no child; no node has the root as a child
 
-	leafBit place = 1 << 31 // places of leaves have it
+	leafBit place = 1 << 31 // set in the place of a leaf
 )
 
 func (i place) leaf() bool { return i&leafBit != 0 }
 
-// nodes are the nodes of a trie. About half of them are leaves. They have an
-// arena of their own, since they need neither children nor a summary. Places
-// would end at 150 GB.
+// nodes are the nodes of a trie. About half of them are leaves. Leaves have an arena of their own, because they need
+// neither children nor a summary. Places are enough for 150 GB of nodes.
 type nodes struct {
 	inners arena[inner] // the first is the root
 	leaves arena[node]

@@ -6,10 +6,9 @@ import (
 	"net/netip"
 )
 
-// uint128 is a row of 128 bits, numbered 1 to 128 from the highest. It serves
-// as an address (an IPv4 address is its first 32 bits) and as a set of prefix
-// lengths (length d is bit d). The two meet: a prefix of length d differs from
-// its buddy in bit d of the address.
+// uint128 is a row of 128 bits, numbered 1 to 128 from the highest. It is used as an address (an IPv4 address is its
+// first 32 bits), and as a set of prefix lengths (length d is bit d). The two uses meet: a prefix of length d differs
+// from its buddy in bit d of the address.
 type uint128 struct{ hi, lo uint64 }
 
 func (a uint128) and(b uint128) uint128    { return uint128{a.hi & b.hi, a.lo & b.lo} }

@@ -30,10 +30,9 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("Strategy(%d)", uint8(s))
 }
 
-// Find proposes a free prefix of the given length, cut by the strategy s (an
-// unknown one acts as FirstFit) and lying at the start of the free block it is
-// cut from. It takes nothing. ok is false when no free block is large enough or
-// the family has no such length.
+// Find proposes a free prefix of the given length. The strategy s chooses a free block, and the prefix lies at the
+// start of that block. An unknown strategy acts as FirstFit. Find takes nothing. ok is false if no free block is large
+// enough, or the family has no such length.
 //
 // Find costs O(prefix length) however full the pool is, and allocates nothing.
 func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
@@ -59,13 +58,12 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 	return want.netip(x.width), true
 }
 
-// lowest is the address of the lowest free block whose length is in the set
-// lengths. The root's summary says that there is one.
+// lowest returns the address of the lowest free block whose length is in the set lengths. The root's summary says that
+// there is one.
 //
-// Below a node, the left half comes before the right. In a half, the way to the
-// child passes one free buddy per length skipped. Buddies left of the way come
-// first, from the top; then what is below the child; then buddies right of the
-// way, from the bottom.
+// Below a node, the left half comes before the right. In a half, the way to the child passes one free buddy for each
+// skipped length. Buddies left of the way come first, from the top. Then come the blocks below the child, and then the
+// buddies right of the way, from the bottom.
 func (x *trie) lowest(lengths uint128) uint128 {
 	n, side := x.nodes.inner(root), 0
 	for {

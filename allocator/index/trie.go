@@ -66,9 +66,8 @@ func (x *trie) branch(n *inner, side int) uint128 {
 	return below.free.or(skipped(&n.node, m))
 }
 
-// summary is the set of lengths of the free blocks at and below n, marks above
-// n left aside. Only an empty ::/0 or 0.0.0.0/0 would need length 0, which the
-// set lacks; see vacant.
+// summary returns the set of lengths of the free blocks at and below n, as if nothing above n were marked. Only an
+// empty ::/0 or 0.0.0.0/0 would need length 0, which the set lacks; see vacant.
 func (x *trie) summary(n *inner) uint128 {
 	if n.taken() {
 		return uint128{}
@@ -139,7 +138,7 @@ func (x *trie) free(p prefix) bool {
 	return c == none || common(p.addr, x.nodes.at(c).addr) < p.length
 }
 
-// overlapping counts the prefixes that are held around p, at it and below.
+// overlapping counts the held prefixes that contain p, equal p, or lie in p.
 func (x *trie) overlapping(p prefix) int {
 	var t trail
 	reached := x.descend(p, &t)

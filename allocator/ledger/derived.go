@@ -50,8 +50,8 @@ type Derived struct {
 	Workspace ClusterName
 	// Scope has the references that the pool is told apart by.
 	Scope Scope
-	// By is the workspace whose claim was the first to need a pool that is for all workspaces. Empty: the pool is for
-	// one, or that is not known. The ID does not follow from it.
+	// By is the workspace whose claim was the first to need a pool for all workspaces. Empty: the pool is for one
+	// workspace, or that workspace is not known. The ID of the pool does not depend on By.
 	By ClusterName
 	// Holder is the range claim that holds the pool. Zero: none does.
 	Holder Holder
@@ -59,16 +59,17 @@ type Derived struct {
 	HeldSince time.Time
 }
 
-// Closing says that a pool is about to be released, or to be opened again. Nothing is bound there meanwhile. The
-// process that has the office keeps it in memory: the ledger has no word of it. The zero value: the pool is open.
+// Closing says that a pool is closed: it is about to be retired, or to be opened again. No block is bound in it
+// meanwhile. Only the memory of the process that has the office has it, not the ledger. The zero value: the pool is
+// open.
 type Closing struct {
-	// Until is when the DELETE of the range claim has succeeded or failed.
+	// Until is a time by which the DELETE of the range claim has succeeded or failed.
 	Until time.Time
-	// By is that claim; empty: nobody holds the pool.
+	// By is the claim that holds the pool; empty: none does.
 	By ClaimID
 }
 
-// HeldBy returns the same for a pool that somebody holds since then. A hold that is so already is the same value.
+// HeldBy returns a copy of d with this holder and this time. If d has both already, HeldBy returns d itself.
 func (d *Derived) HeldBy(h Holder, since time.Time) *Derived {
 	if d.Holder == h && d.HeldSince.Equal(since) {
 		return d
@@ -89,11 +90,12 @@ func (p Pool) Above() PoolID {
 // Kept reports whether a claim holds the pool, and is not about to be deleted.
 func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim != "" && !p.Closed() }
 
-// Closed reports whether the pool is about to be released, or to be opened again.
+// Closed reports whether the pool is about to be retired, or to be opened again.
 func (p Pool) Closed() bool { return !p.Closing.Until.IsZero() }
 
-// CountsFor returns the workspace whose number of pools the pool adds to, besides the one that it is in: the workspace
-// that an address space is for, or the one that was the first to need a pool for all workspaces. Empty: there is none.
+// CountsFor returns a second workspace whose number of pools the pool adds to, besides the workspace that it is in. For
+// an address space it is the workspace that the address space is for. For a pool for all workspaces it is the workspace
+// that was the first to need the pool. Empty: there is none.
 func (p Pool) CountsFor() ClusterName {
 	switch {
 	case p.Derived == nil, p.Derived.Workspace == p.Cluster, p.Derived.By == p.Cluster:
@@ -107,18 +109,18 @@ func (p Pool) CountsFor() ClusterName {
 // derivedPrefix begins the IDs of derived pools, and no UID.
 const derivedPrefix = "derived."
 
-// DerivedID returns the ID of the pool that a class has for a scope, whose roles are those of poolPer. The workspace is
-// empty if all workspaces share the pool.
+// DerivedID returns the ID of the pool that a class has for a scope. The roles of the scope are those of the class's
+// poolPer. The workspace is empty if all workspaces share the pool.
 func DerivedID(class string, workspace ClusterName, scope Scope) PoolID {
 	return PoolID(derivedPrefix + digest(class, workspace, scope))
 }
 
-// AddressSpaceID returns the ID of an address space of a pool: that of the pool, a dot, and a digest.
+// AddressSpaceID returns the ID of an address space of a pool: the pool's ID, a dot, and a digest.
 func AddressSpaceID(of PoolID, workspace ClusterName, scope Scope) PoolID {
 	return of + PoolID("."+digest(string(of), workspace, scope))
 }
 
-// ID returns the ID that a pool has which was made for this.
+// ID returns the ID of the pool that d describes.
 func (d Derived) ID() PoolID {
 	if d.Class == "" {
 		return AddressSpaceID(d.Of, d.Workspace, d.Scope)
@@ -126,7 +128,8 @@ func (d Derived) ID() PoolID {
 	return DerivedID(d.Class, d.Workspace, d.Scope)
 }
 
-// IsDerived reports whether an ID is that of a derived pool, as a pool or as the holder of its block in the parent.
+// IsDerived reports whether an ID is the ID of a derived pool. The holder of such a pool's block in the parent has the
+// same ID.
 func IsDerived[ID ~string](id ID) bool {
 	return strings.HasPrefix(string(id), derivedPrefix) && !IsAddressSpace(PoolID(id))
 }
@@ -154,8 +157,8 @@ func Digest(id PoolID) string {
 	return string(id[strings.LastIndexByte(string(id), '.')+1:])
 }
 
-// In returns an address space of a pool: the same addresses once more, in a space of its own. All else of it is the
-// pool's.
+// In returns the address space of a pool that d describes: it has the same addresses, in a space of its own. All else
+// is as in the pool.
 func (d Derived) In(of Pool) Pool {
 	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
 	of.ID = made.ID()
@@ -164,7 +167,7 @@ func (d Derived) In(of Pool) Pool {
 	return of
 }
 
-// digest hashes fields that each begin with their length: no two different lists of them are written alike.
+// digest hashes the fields. Each begins with its length, so that no two different lists of fields are written alike.
 func digest(of string, workspace ClusterName, scope Scope) string {
 	var text []byte
 	field := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }

@@ -23,9 +23,9 @@ var (
 	ErrOutOfRange = errors.New("prefix is outside the pool")
 	// ErrInUse: the exact prefix asked for is taken, in part or whole.
 	ErrInUse = errors.New("prefix is in use")
-	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round, or it has
-	// address spaces of the workspace for other roles. To give its addresses out once in each scope as well could give
-	// one address to two claims that must not share it.
+	// ErrMixed: the pool has blocks of its own, and is asked for an address space; or it has address spaces, and is asked
+	// for a block of its own; or it has address spaces of the workspace for other roles. Otherwise two claims that must
+	// not share an address could get the same one.
 	ErrMixed = errors.New(
 		"pool has blocks of its own, or address spaces, that could give the same address to another claim")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
@@ -73,8 +73,8 @@ func (e *ExhaustedError) Error() string {
 	return said + "; the next cooling block is free at " + e.NextRelease.UTC().Format(time.RFC3339)
 }
 
-// CoolingError refuses an exact prefix that is, or lies in, a cooling block which the request
-// does not get back. It is an ErrInUse.
+// CoolingError refuses an exact prefix that lies in a cooling block, or equals it, if the request does not get that
+// block back. It is an ErrInUse.
 type CoolingError struct {
 	// Prefix is the block, and Until is when it is free.
 	Prefix netip.Prefix
@@ -101,15 +101,14 @@ func (e *ExcludedError) Error() string {
 	return fmt.Sprintf("prefix overlaps %s, which the pool excludes", e.Excluded)
 }
 
-// QuotaError refuses a request because its workspace would hold more than a limit allows, of
-// the pool or by the class; see Limits. After Waits.Add, the claim is woken when the workspace holds
-// less.
+// QuotaError refuses a request because its workspace would hold more addresses of the pool, or by the class, than a
+// limit allows; see Limits. After Waits.Add, the claim is woken when the workspace holds less.
 type QuotaError struct {
-	Pool  PoolID // whose limit it is; empty if it is the class's
-	Class string // whose limit it is; empty if it is the pool's
+	Pool  PoolID // the pool whose limit it is; empty if it is the class's
+	Class string // the class whose limit it is; empty if it is the pool's
 	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
 	Limit, Held, Wanted *big.Int
-	// Cooling is the part of Held that cools. It is not counted for the limit of a class: nil.
+	// Cooling is the part of Held that cools. It is nil for the limit of a class, because it is not counted there.
 	Cooling *big.Int
 }
 
@@ -132,11 +131,11 @@ func (e *OverlapError) Error() string {
 	return fmt.Sprintf("overlaps pool %s (%s)", e.With.Name, e.With.CIDR)
 }
 
-// MaxSpacePools is how many pools may share a space. A block counts in each of them that it
-// overlaps, so that with more of them one bind changes the figures of more.
+// MaxSpacePools is how many pools may share a space. A block counts in each pool that it overlaps. So the more pools
+// share a space, the more figures one bind changes.
 const MaxSpacePools = 64
 
-// CrowdedError refuses to register a root pool in a space that has as many as it may have.
+// CrowdedError refuses to register a root pool in a space that has MaxSpacePools pools already.
 type CrowdedError struct {
 	Space SpaceID
 }
@@ -168,13 +167,11 @@ func (e *VersionError) Error() string {
 		"export the plan with the program that wrote it, and import it into a new ledger", e.Key, e.Version)
 }
 
-// FrozenError refuses a request because the ledger may lack blocks of the pool's space,
-// which therefore allocates nothing; see Options.Frozen. After Waits.Add, the claim is woken when
-// the freeze is over and there is room for it.
+// FrozenError refuses a request because the ledger may lack blocks of the pool's space. Such a space allocates nothing;
+// see Options.Frozen. After Waits.Add, the claim is woken when the freeze is over and there is room for it.
 type FrozenError struct {
 	Pool PoolID
-	// Lost: the space is known to lack changes that were made to it. Otherwise
-	// it was not compared yet.
+	// Lost: the space is known to lack changes that were made to it. False: the space was not compared yet.
 	Lost bool
 }
 
@@ -185,7 +182,7 @@ func (e *FrozenError) Error() string {
 	return "the pool's space was not compared with the published records yet"
 }
 
-// HeldError refuses to let a claim hold a pool because another one does.
+// HeldError refuses to let a claim hold a pool because another claim holds it.
 type HeldError struct {
 	Pool PoolID
 	By   Holder
@@ -215,8 +212,8 @@ func Unreadable(err error) bool {
 var ErrDeposed = fmt.Errorf(
 	"%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
-// ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
-// replaced by another one. Its memory is that of the former ledger, and so the Allocator gives the
-// ledger another ID, and changes nothing from then on. Open another Allocator.
+// ErrReplaced: while this Allocator used the ledger, it was restored from an older copy, or replaced by another one.
+// The memory of the Allocator is that of the former ledger. So the Allocator gives the new ledger another ID, and
+// changes nothing from then on. Open another Allocator.
 var ErrReplaced = fmt.Errorf(
 	"%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

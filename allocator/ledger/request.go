@@ -11,8 +11,8 @@ import (
 // Request asks for one block of one pool.
 type Request struct {
 	Pool PoolID
-	// Begins says which address space Pool names, where it is one: that begins with its first block. Nil: Pool is
-	// there.
+	// Begins describes the address space that Pool names. Its first block begins the address space. Nil: Pool is no
+	// address space, or has begun.
 	Begins *Derived
 	Holder Holder
 	// Length is the prefix length wanted. Ignored when Exact is valid.

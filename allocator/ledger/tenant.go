@@ -6,11 +6,11 @@ import "strings"
 // dot.
 const byNamespace = ".ns"
 
-// ByNamespace returns the name of a cluster, once its namespaces are its tenants.
+// ByNamespace returns the name that a cluster has in the ledger if its namespaces are its tenants.
 func ByNamespace(c ClusterName) ClusterName { return c + byNamespace }
 
-// Otherwise returns the name that the cluster has in a ledger of the other tenants: its namespaces, or the cluster
-// itself.
+// Otherwise returns the name that the cluster would have in a ledger with the other kind of tenants: namespaces instead
+// of clusters, or clusters instead of namespaces.
 func (c ClusterName) Otherwise() ClusterName {
 	if plain := c.Plain(); plain != c {
 		return plain
@@ -23,9 +23,9 @@ func (c ClusterName) Plain() ClusterName {
 	return ClusterName(strings.TrimSuffix(string(c), byNamespace))
 }
 
-// Tenant says whose an object in a namespace of the cluster is: the cluster's, or the namespace's where these are the
-// tenants. Limits, turns, address spaces, pools and the names in messages go by it. An object without a namespace is
-// the cluster's.
+// Tenant returns the tenant to which an object in a namespace of the cluster belongs: the namespace if namespaces are
+// the tenants, else the cluster. Limits, turns, address spaces, pools and the names in messages go by it. An object
+// without a namespace belongs to the cluster.
 func (c ClusterName) Tenant(namespace string) ClusterName {
 	if namespace == "" || !strings.HasSuffix(string(c), byNamespace) {
 		return c
@@ -33,7 +33,7 @@ func (c ClusterName) Tenant(namespace string) ClusterName {
 	return c + "." + ClusterName(namespace)
 }
 
-// Tenant says whose the holder is.
+// Tenant returns the tenant to which the holder belongs.
 func (h Holder) Tenant() ClusterName { return h.Cluster.Tenant(h.Namespace) }
 
 // Namespace returns the namespace of a tenant; ok is false if the tenant is a cluster.

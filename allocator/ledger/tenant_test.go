@@ -6,7 +6,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A claim is its cluster's, or its namespace's where these are the tenants. An object without a namespace is the cluster's.
+// A claim belongs to its namespace if namespaces are the tenants, else to its cluster. An object without a namespace
+// belongs to the cluster.
 func TestTenant_SaysWhoseAClaimIs(t *testing.T) {
 	byNamespace := ledger.ByNamespace("uid")
 	for _, tt := range []struct {

@@ -49,13 +49,12 @@ type Tenure struct {
 	Cause Cause
 	// State is that of the block; empty if the tenure has ended.
 	State BlockState
-	// Revision is that of the last change of the block within the tenure. Later tenures of the block
-	// have a greater one.
+	// Revision is the revision of the block's last change within the tenure. Later tenures of the block have a greater
+	// one.
 	Revision int64
 }
 
-// BucketBits is the number of bits by which a bucket of the history is shorter than the longest prefixes
-// in it.
+// BucketBits is the number of bits by which a bucket of the history is shorter than the longest prefixes in it.
 const BucketBits = 4
 
 // Bucket is the prefix under which the history keeps the tenure, together with those of neighbouring
@@ -66,7 +65,7 @@ func (t Tenure) Bucket() netip.Prefix {
 	return netip.PrefixFrom(t.Prefix.Addr(), bits).Masked()
 }
 
-// Begun is when the tenure of the block's holder began.
+// Begun returns when the tenure of the block's holder began.
 func (b Block) Begun() time.Time {
 	if b.Since.IsZero() {
 		return b.BoundAt
@@ -74,7 +73,7 @@ func (b Block) Begun() time.Time {
 	return b.Since
 }
 
-// Tenure is that of the block's holder, which has not ended.
+// Tenure returns the tenure of the block's holder, which has not ended.
 func (b Block) Tenure() Tenure {
 	return Tenure{
 		Prefix: b.Prefix, Pool: b.Pool, Space: b.Space, Holder: b.Holder, Class: b.Class, Slice: b.Slice, Adopted: b.Adopted,
@@ -91,8 +90,8 @@ func (t Tenure) In(p Pool) Tenure {
 	return t
 }
 
-// Ended is the tenure with its end. If the clock that released the block was behind, the tenure ends
-// when it began.
+// Ended returns the tenure with its end. If the clock that released the block was behind, the tenure ends when it
+// began.
 func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	if until.Before(t.From) {
 		until = t.From
@@ -101,13 +100,13 @@ func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	return t
 }
 
-// Overlaps reports whether two tenures of a block overlap by more than skew, by which the clocks of
-// those that have written them may differ.
+// Overlaps reports whether two tenures of a block overlap by more than skew. The clocks of the two writers may differ
+// by skew.
 func (t Tenure) Overlaps(other Tenure, skew time.Duration) bool {
 	return t.before(other.Until, skew) && other.before(t.Until, skew)
 }
 
-// before reports whether the tenure begins before end by more than skew. A zero end is after all.
+// before reports whether the tenure begins before end by more than skew. A zero end is later than any time.
 func (t Tenure) before(end time.Time, skew time.Duration) bool {
 	return end.IsZero() || t.From.Add(skew).Before(end)
 }

@@ -68,13 +68,12 @@ type Block struct {
 	State  BlockState
 	// BoundAt is when the block was bound, by the clock of the Allocator that did so, to the millisecond.
 	BoundAt time.Time
-	// Until is when the state ends by itself: a cooling block is free then, a retained one is
-	// released. Zero: it does not. A bound block that cooled keeps the end of the cooldown if it is held by an
-	// allocation ID: if the CREATE has failed, the block cools again until then.
+	// Until is when the state ends by itself: a cooling block is free then, and a retained block is released. Zero: the
+	// state does not end by itself. A bound block that cooled keeps the end of the cooldown if an allocation ID holds it:
+	// if the CREATE fails, the block cools again until then.
 	Until time.Time
-	// Since is when the tenure began, if that is not BoundAt: the block cooled and was given back. Of a cooling block it
-	// is when the block was freed.
-	// Zero: the tenure began at BoundAt, or a program without history wrote the block.
+	// Since is when the tenure began, if that is not BoundAt: the block cooled, and was given back. For a cooling block,
+	// Since is when the block was freed. Zero: the tenure began at BoundAt, or a program without history wrote the block.
 	Since time.Time
 	// Adopted: the ledger took it from a published record, at BoundAt.
 	Adopted bool
@@ -117,10 +116,10 @@ type Pool struct {
 	// Frozen: the ledger lacks changes of the pool's space, from which nothing is allocated until
 	// Resume.
 	Frozen bool
-	// Derived: the system has made the pool, for what this says. Nil: somebody has written it. It is not changed, but
-	// replaced.
+	// Derived describes the purpose of a pool that the system has made. Nil: somebody has written the pool. A Derived is
+	// never changed, but replaced.
 	Derived *Derived
-	// Closing says that a derived pool is closed, and is in memory alone.
+	// Closing says that a derived pool is closed. It is in memory alone.
 	Closing Closing
 }
 

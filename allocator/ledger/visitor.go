@@ -2,10 +2,9 @@ package ledger
 
 import "net/netip"
 
-// Visitor gets the content of a ledger: all pools, then for each space its blocks in the order of
-// their addresses and its head, then all claims, and then the tenures that have ended. Those come
-// bucket by bucket, and those of a block in the order of time. Its functions are called one at a
-// time. All fields are required.
+// Visitor gets the content of a ledger: first all pools, then for each space its blocks in the order of their addresses
+// and its head, then all claims, and then the tenures that have ended. Tenures come bucket by bucket, and the tenures
+// of one block in the order of time. The functions are called one at a time. All fields are required.
 type Visitor struct {
 	Pool func(Pool)
 	// Block is called once for each holder of a block.
@@ -18,6 +17,6 @@ type Visitor struct {
 	Tenure func(Tenure)
 	// Damaged is called for each key that cannot be read.
 	Damaged func(key string, err error)
-	// Unread is called, too, if that key is the one of a block.
+	// Unread is called as well if a key that cannot be read is the key of a block.
 	Unread func(SpaceID, netip.Prefix)
 }

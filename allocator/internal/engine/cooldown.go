@@ -16,8 +16,8 @@ const (
 	endPause = 100 * time.Millisecond
 	// endRetry is endPause after a fault.
 	endRetry = time.Second
-	// endLook is how long an alarm's timer runs at most. A timer follows the monotonic clock, and a
-	// cooldown ends by the wall clock, which may be set.
+	// endLook is how long an alarm's timer runs at most. A timer follows the monotonic clock. A cooldown ends by the wall
+	// clock, which an operator may set.
 	endLook = time.Minute
 )
 
@@ -47,7 +47,7 @@ func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 }
 
 // take takes the alarm for a goroutine that ends cooldowns. It reports false if another goroutine has it. The timer
-// that is set may be a later one than the timer that rang, which was replaced at the same moment.
+// that rang may have been replaced at the same moment. Then take stops the later timer.
 func (a *alarm) take() (ok bool) {
 	if !a.at.IsZero() {
 		a.stop()

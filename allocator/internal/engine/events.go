@@ -19,9 +19,9 @@ func (eng *Engine) apply(entries []*store.Entry) {
 	}
 }
 
-// inTurn orders the spaces of a commit. A space that begins comes first: a plan that compares the new head of the pool
-// above it has to know the space. A space that ends comes before the pool above it, which takes over the number of its
-// changes: so nobody counts these twice.
+// inTurn orders the spaces of a commit. A space that begins comes first, because a plan that compares the new head of
+// the pool above it has to know the space. Then comes a space that ends, and last the pool above it. That pool takes
+// over the number of the changes of the space, so that nobody counts these changes twice.
 func inTurn(of map[ledger.SpaceID][]*store.Entry, known func(ledger.SpaceID) bool) []ledger.SpaceID {
 	var begin, end, rest []ledger.SpaceID
 	for id, entries := range of {

@@ -19,8 +19,8 @@ const (
 // group is the calls of one transaction. It is committed as a whole, or not at all.
 type group struct {
 	calls  []*call
-	spaces map[ledger.SpaceID]*part // that its calls are on
-	keys   map[string]bool          // that its calls change or compare
+	spaces map[ledger.SpaceID]*part // the spaces that its calls are on
+	keys   map[string]bool          // the keys that its calls change or compare
 	size   size
 }
 
@@ -29,7 +29,7 @@ func newGroup() *group { return &group{spaces: map[ledger.SpaceID]*part{}, keys:
 // part holds the changes of a group in one space.
 type part struct {
 	*Space
-	count   int64 // of the head that it puts, unless a call decides otherwise
+	count   int64 // the count of the head that the part puts, unless decided
 	writes  bool
 	decided bool // a call puts or removes the head itself
 	head    []store.Change
@@ -158,7 +158,7 @@ func (g *group) discard() {
 // certain.
 type pending struct {
 	group   *group
-	sent    *store.Sent     // its transaction, if it may have been committed
-	answers map[*call]error // to its calls that were refuted
-	answer  error           // to the other calls; nil: they are planned again
+	sent    *store.Sent     // the transaction, if it may have been committed
+	answers map[*call]error // the answers to the calls that were refuted
+	answer  error           // the answer to the other calls; nil: they are planned again
 }

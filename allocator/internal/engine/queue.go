@@ -42,10 +42,10 @@ func (c *call) result() (Answer, error) {
 // delays the calls of another by one call each. Calls that were planned before come first. The zero value is empty. The
 // writer's lock guards it.
 type queue struct {
-	again []*call // that were planned before, in their order
+	again []*call // calls that were planned before, in their order
 	lanes map[ledger.ClusterName]*lane
 	turns []*lane // lanes that hold calls; the first is next
-	aside []*lane // that are passed over for now
+	aside []*lane // lanes that are passed over for now
 	size  int
 }
 

@@ -13,8 +13,8 @@ import (
 // certain. They are taken in the indexes, so that the next plan finds other room. Prefixes that the group frees become
 // free only when its changes are applied: a limit counts too much rather than too little. The space's lock guards it.
 type Draft struct {
-	taken   []taken // in the indexes
-	pending Pending // on the accounts that a plan has asked for
+	taken   []taken // prefixes that are taken in the indexes
+	pending Pending // addresses about to be taken, on the accounts that a plan has asked for
 }
 
 // taken is a prefix that a draft takes, and its owner.

@@ -14,7 +14,7 @@ const journalled = 1 << 15
 // Take, and drops all when there are too many. The zero value is empty. It is safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
-	records map[ledger.Position]store.Record // without a holder for a block that is gone; nil before the first Take
+	records map[ledger.Position]store.Record // no holder: the block is gone; nil before the first Take
 }
 
 // Put notes the new record of the block at a place, without a holder if the block is gone.

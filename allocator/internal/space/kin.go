@@ -15,17 +15,17 @@ type kin struct {
 	of      map[ledger.PoolID]bond // of each pool, unless it is empty
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
-	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
+	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // pools that count for a workspace
 	named   map[string]map[ledger.PoolID]struct{}             // derived pools by workspace and name: see nameOf
 	roles   map[share]map[string]int                          // how many address spaces have each set of roles; none is 0
 }
 
-// bond is the pools, claims and names by which a pool belongs to others, as its record says.
+// bond has the pools, claims and names that connect a pool with others, as its record says.
 type bond struct {
 	above     ledger.PoolID
 	holder    ledger.ClaimID
 	countsFor ledger.ClusterName
-	workspace ledger.ClusterName // of an address space: the one that it is for
+	workspace ledger.ClusterName // of an address space: the workspace that it is for
 	roles     string             // of an address space: see rolesOf
 	name      string             // of a derived pool: see nameOf
 }

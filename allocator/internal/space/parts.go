@@ -10,7 +10,7 @@ import (
 
 // Part says how one address space of a pool is used, or all of them together.
 type Part struct {
-	Spaces int       // how many there are
+	Spaces int       // how many address spaces it describes
 	Held   bool      // somebody has a block in it, or may have one
 	Cools  bool      // blocks cool in it
 	Last   time.Time // when the last cooling block is free

@@ -17,7 +17,7 @@ type Room struct {
 	freed    []netip.Prefix    // freed by the changes that are being applied
 	holds    Pending           // the addresses of the holds, on the accounts that limit them
 
-	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
+	clock *clock // clock of the holds that are made before the lock is released; nil: none was made yet
 	table *Table
 	lock  sync.Locker // of the space
 	news  *News       // of the space

@@ -105,7 +105,7 @@ func TestPutPool_TakesHeldPrefixes(t *testing.T) {
 }
 
 // A waiter that a limit stops is woken when its workspace holds less, and not before.
-func TestStopped_TellsWhenLessIsHeld(t *testing.T) {
+func TestRoom_WakesAStoppedWaiterWhenLessIsHeld(t *testing.T) {
 	s, p, told := tight(t)
 	const taken = "10.0.0.0/32"
 	s.Lock()
@@ -122,7 +122,7 @@ func TestStopped_TellsWhenLessIsHeld(t *testing.T) {
 }
 
 // A waiter that the limit of a class stops is woken, too, when its workspace holds less in another space.
-func TestStopped_TellsOtherSpaces(t *testing.T) {
+func TestRoom_WakesAStoppedWaiterInAnotherSpace(t *testing.T) {
 	s, p, told := tight(t)
 	req := asks("over")
 	s.Lock()
@@ -151,7 +151,7 @@ func beside(s *Space, told *News) *Space {
 }
 
 // A limit counts the prefixes of a draft. When the draft is given up, the waiters that the limit has stopped are woken.
-func TestStopped_TellsWhenADraftIsGivenUp(t *testing.T) {
+func TestRoom_WakesStoppedWaitersWhenADraftIsGivenUp(t *testing.T) {
 	s, p, told := tight(t)
 	other := beside(s, told)
 	other.Lock()

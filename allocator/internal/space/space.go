@@ -35,7 +35,7 @@ type Space struct {
 	Damage  Damage // while there is any, the space does nothing
 
 	Unlocking func()     // called before the lock is released
-	Unlocked  func(News) // called after that, with the notifications
+	Unlocked  func(News) // called after the lock is released, with the notifications
 	News      News
 }
 

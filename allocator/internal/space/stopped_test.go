@@ -44,8 +44,9 @@ func release(s *Space, on Account) {
 	s.Table.ServeStopped([]Account{on})
 }
 
-// However many waiters a limit stops, it wakes no more of them to wait for room than it has addresses for.
-func TestStopped_TellsNoMoreThanTheLimitHasAddressesFor(t *testing.T) {
+// A limit stops many waiters. When the limit has addresses again, no more waiters are told to wait for room than it has
+// addresses for.
+func TestRoom_WakesNoMoreWaitersThanTheLimitHasAddressesFor(t *testing.T) {
 	for _, waiters := range []int{100, 10_000} {
 		s, told, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
 		release(s, on)
@@ -56,7 +57,7 @@ func TestStopped_TellsNoMoreThanTheLimitHasAddressesFor(t *testing.T) {
 }
 
 // Claims for exact prefixes are all woken: each needs room of its own.
-func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
+func TestRoom_WakesAllWaitersForExactPrefixes(t *testing.T) {
 	s, told, on := crowded(t, 1000, func(r *ledger.Request, i int) {
 		r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 	})
@@ -68,7 +69,7 @@ func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
 
 // When the limit stops a waiter no more, the waiter waits for room, in a place below the limit. If it withdraws, or
 // asks for more, the next waiter gets that place, and is woken.
-func TestStopped_PassesAPlaceOn(t *testing.T) {
+func TestRoom_PassesThePlaceOfAWaiterOn(t *testing.T) {
 	for name, leave := range map[string]func(*Space){
 		"withdrawn": func(s *Space) { s.Room.Withdraw(s.Pool("p"), "c000000") },
 		"asks for more": func(s *Space) {
@@ -191,8 +192,8 @@ func (s *shadow) forgotten() *Waiter {
 	return nil
 }
 
-// Whatever is bound, released, withdrawn and asked again, no waiter is forgotten.
-func TestStopped_ForgetsNobody(t *testing.T) {
+// At random, blocks are bound and released, and claims withdraw and ask again. No waiter is forgotten.
+func TestRoom_ForgetsNoWaiter(t *testing.T) {
 	stopped := 0
 	for seed := range uint64(60) {
 		space, _ := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))

@@ -18,7 +18,7 @@ const mostPreferred = 16
 type sweep struct {
 	room   *Room
 	pool   *Pool
-	exact  []thing // those of the things that are for exact prefixes
+	exact  []thing // the things for exact prefixes
 	round  *round
 	firsts map[ledger.ClusterName][]*Waiter // the wishes of workspaces that have had a turn
 }
@@ -53,8 +53,10 @@ func (r *Room) sweep(p *Pool, things []thing, of *round) {
 	}
 }
 
-// judge holds room for a waiter, or tells its claim why it waits now. If a waiter goes on waiting for the same reason,
-// judge passes over all waiters that are alike.
+// judge holds room for a waiter, or tells its claim why it waits now. A waiter of the same workspace for an exact
+// prefix may be served first: see wished. If a waiter goes on waiting for the same reason, judge passes over all
+// waiters of its workspace for the same thing. Waiters for exact prefixes without room are not passed over: each needs
+// room of its own.
 func (s *sweep) judge(w *Waiter, fits bool) {
 	if !fits && w.reason == noRoom {
 		if !w.request.Exact.IsValid() {
@@ -106,9 +108,8 @@ func (s *sweep) hasPlace(w *Waiter) bool {
 	return s.pool.Over(w.request, pending) == nil
 }
 
-// wished returns the waiter to serve when the turn of a workspace comes by the waiter inTurn. If a waiter of the
-// workspace for an exact prefix comes first, wished returns that one, and each such waiter once. Otherwise it returns
-// inTurn.
+// wished returns the waiter to serve when inTurn is the waiter whose workspace has its turn. That is a waiter of the
+// same workspace for an exact prefix, if one comes first; wished returns each such waiter once. Otherwise it is inTurn.
 func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
 	if !fits || len(s.exact) == 0 {
 		return inTurn

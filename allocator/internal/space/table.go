@@ -34,8 +34,8 @@ type Table struct {
 	mu     sync.RWMutex
 	pools  map[ledger.PoolID]*Pool
 	roots  map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool
-	has    map[ledger.ClusterName]int // how many pools, none that is 0
-	damage Damage                     // of the records of pools that are not in memory
+	has    map[ledger.ClusterName]int // how many pools each workspace has; no entry is 0
+	damage Damage                     // records of pools that cannot be read, and so are not in memory
 	kin    kin
 	parts  map[ledger.PoolID]map[ledger.PoolID]Part // the address spaces of each pool
 }

@@ -38,7 +38,7 @@ func (p Pending) Of(a Account) *big.Int {
 	return new(big.Int)
 }
 
-// Add adds the addresses that an owner is about to take to those of its accounts that are counted.
+// Add adds n addresses, which the owner is about to take, to each account of the owner that p counts.
 func (p Pending) Add(by Owner, n *big.Int) {
 	for a := range by.accounts() {
 		if sum, ok := p[a]; ok {

@@ -11,7 +11,7 @@ import (
 type Waiter struct {
 	request ledger.Request
 	since   time.Time
-	reason  reason // the one that its claim shows
+	reason  reason // the reason that its claim shows
 	held    bool
 	Last    netip.Prefix // the prefix of its hold, or of its last one
 	clock   *clock       // of the hold
@@ -32,7 +32,7 @@ func (w *Waiter) alike(req ledger.Request) bool {
 // clock ends the holds that were made in one critical section of the space. Room for very many claims may appear at
 // once, and a clock for each hold would cost as much as waking the claims. The space's lock guards it.
 type clock struct {
-	waiters []*Waiter // those for which it began, in order
+	waiters []*Waiter // waiters whose holds began with it, in order
 	held    int       // how many of them still have their hold
 	stop    func() bool
 }

@@ -72,7 +72,7 @@ func TestClock_EndsTheHoldsThatAreLeft(t *testing.T) {
 }
 
 // If a hold begins and ends while the space is locked, its clock stops. The next hold starts another clock.
-func TestClock_IsNotUsedAfterItHasStopped(t *testing.T) {
+func TestHold_StartsANewClockAfterTheLastHasStopped(t *testing.T) {
 	s, p, told := tight(t)
 	running := alarms{}
 	s.Table.After = running.after

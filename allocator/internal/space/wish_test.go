@@ -43,7 +43,7 @@ func waits(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int
 
 // A freed block is held for the oldest claim that waits for exactly this block, however many older claims of the same
 // workspace wait for any block.
-func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
+func TestRoom_ServesAClaimForTheFreedBlockFirst(t *testing.T) {
 	s, freed := full(t)
 	for i := range 30 {
 		waits(s, "w", ledger.ClaimID(fmt.Sprintf("old%02d", i)), int64(i), "")
@@ -56,7 +56,7 @@ func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 
 // If one transaction frees several blocks, the claim for exactly one of them gets it, whichever block the transaction
 // frees first.
-func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
+func TestRoom_ServesAClaimForOneOfTheFreedBlocksFirst(t *testing.T) {
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/30"))
 	s.Lock()
 	blocks := make([]netip.Prefix, 4)
@@ -91,7 +91,7 @@ func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
 }
 
 // When a workspace has its turn because of its oldest claim, its younger claim for the freed block is served instead.
-func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
+func TestRoom_GivesTheTurnOfAWorkspaceToItsClaimForTheFreedBlock(t *testing.T) {
 	s, freed := full(t)
 	waits(s, "a", "any", 1, "")
 	waits(s, "b", "other", 2, "")
@@ -103,7 +103,7 @@ func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
 
 // Of the claims for exact addresses, only the 16 youngest come first. An older one waits by its age, as the claims for
 // any address do.
-func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
+func TestRoom_PrefersOnlyTheYoungestClaimsForAddresses(t *testing.T) {
 	s, freed := full(t)
 	waits(s, "w", "any0", 1, "")
 	waits(s, "w", "any1", 2, "")
@@ -116,7 +116,7 @@ func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
 }
 
 // When a limit stops the claims of a workspace no longer, the claim for the freed block goes first, too.
-func TestStopped_AClaimForTheFreedBlockComesFirst(t *testing.T) {
+func TestRoom_ServesAStoppedClaimForTheFreedBlockFirst(t *testing.T) {
 	s, told, on := crowded(t, 30, func(r *ledger.Request, i int) {
 		if i == 29 {
 			r.Exact = netip.MustParsePrefix("10.0.0.3/32")

@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// readAhead is how many pages are read, or have been read, while one is used: few, as etcd may be
-// in the same process, and each of them is garbage soon.
+// readAhead is how many pages are read ahead while the caller uses one. They are few, because etcd may be in the same
+// process, and each page is soon garbage.
 const readAhead = 4
 
 // decoded is a page, once it has been read and decoded.
@@ -20,10 +20,10 @@ type decoded struct {
 	err     error
 }
 
-// ahead yields the keys below a prefix page by page, in order, like the pager. While the caller uses
-// one page the next are read and decoded, on other processors if there are any. A page is the caller's only
-// until it asks for the next one: its entries are used again. When ahead returns nothing is read any more, and the
-// pager can be used again.
+// ahead yields the keys below a prefix page by page, in order, like the pager. While the caller uses a page, the next
+// pages are read and decoded, on other processors if there are any. The caller may use a page only until it asks for
+// the next one, because the entries are used again. When ahead has returned, nothing is read any more, and the caller
+// can use the pager again.
 func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -6,24 +6,25 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Change is one key of the ledger: how a plan has seen it, and what becomes of it. It changes memory by its Entry.
+// Change is the change of one key of the ledger: the key as a plan has seen it, and the act of the transaction on it.
+// The Entry brings the change into memory.
 type Change struct {
 	Key   string
-	Was   int64 // revision of its last change, to be compared; 0: there is no such key; Any: it is not compared
-	Else  error // the caller's answer if it is not as it was
+	Was   int64 // revision of the last change, which is compared; 0: there is no such key; Any: it is not compared
+	Else  error // the answer to the call if that comparison fails
 	Verb  Verb
-	Value string // that is put
-	Entry *Entry // what memory has of the key then; nil: nothing
+	Value string // the value that is put
+	Entry *Entry // brings the change into memory; nil: memory does not have the key
 
-	// Tenure is the tenure that ends. It has no key of its own: the transaction writes those of
-	// neighbouring blocks into one. nil: the change is one of a key.
+	// Tenure is a tenure that ends. Such a change has no key of its own: the transaction writes the tenures of
+	// neighbouring blocks into one key. nil: the change is one of a key.
 	Tenure *Farewell
 }
 
 // Any is the revision of a key that is not compared.
 const Any = -1
 
-// Verb is what becomes of a key.
+// Verb is the act of a transaction on a key.
 type Verb int
 
 // The verbs of changes.
@@ -36,14 +37,15 @@ const (
 	IsRemoved
 )
 
-// At lets the transaction compare that the key was last changed at the revision; 0: that there is none. If
-// that does not hold, otherwise is the caller's answer.
+// At makes the transaction compare that the key was last changed at the revision; 0: that there is no such key. If the
+// comparison fails, otherwise is the answer to the call.
 func (c Change) At(revision int64, otherwise error) Change {
 	c.Was, c.Else = revision, otherwise
 	return c
 }
 
-// Committed returns the entry of the change, which was committed at the revision. No plan with the change follows.
+// Committed returns the entry of the change, which was committed at the revision. Call it only once the plan with the
+// change is done.
 func (c Change) Committed(revision int64) *Entry {
 	e := c.Entry
 	e.Revision, e.Block.Revision = revision, revision

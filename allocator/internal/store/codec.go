@@ -16,7 +16,7 @@ const (
 	valueVersion = 1
 )
 
-// current is how most values begin. Those need not be parsed for their version.
+// current is the beginning of most values. A value that begins so need not be parsed for its version.
 var current = fmt.Appendf(nil, `{"v":%d,`, valueVersion)
 
 // The values of the ledger. V comes first in each; names are short because
@@ -155,7 +155,7 @@ func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 	return v.Space, v.Prefix, err
 }
 
-// EncodePool writes the record of a pool. That of an address space says only for whom it is.
+// EncodePool writes the record of a pool. The record of an address space says only for whom it is.
 func EncodePool(p ledger.Pool) string {
 	if ledger.IsAddressSpace(p.ID) {
 		return encode(addressSpaceValue{V: valueVersion, Workspace: p.Derived.Workspace, Scope: p.Derived.Scope})
@@ -221,8 +221,8 @@ type Record struct {
 // Encode writes the value of the block.
 func (r Record) Encode() string { return printRecord(*r.Held) }
 
-// DecodeSole reads a block without an allocation for its holder: a list of millions makes so much less garbage.
-// ok is false for any other key or value, which DecodeRecord may still read.
+// DecodeSole reads a block, and allocates no memory for its holder: that saves much garbage in a list of millions. ok
+// is false for any other key or value, which DecodeRecord may still read.
 func DecodeSole(k Keys, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
 	key, err := k.Parse(string(kv.Key))
 	if err != nil || key.Kind != BlockKey {

@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// A value that can be read says the same when it is written again, whoever wrote it.
+// If a value can be read, it says the same when it is written again, whichever program wrote it.
 func FuzzDecodeRecord(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","policy":"Delete","state":"bound","at":"2026-01-02T03:04:05Z"}`,
@@ -44,7 +44,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
-// The short way to read a value finds what encoding/json finds, or nothing.
+// scanRecord finds what encoding/json finds, or nothing.
 func FuzzScanRecord(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","class":"x","policy":"Delete","state":"bound","slice":true,"at":"2026-01-02T03:04:05.678Z"}`,
@@ -74,7 +74,7 @@ func FuzzScanRecord(f *testing.F) {
 	})
 }
 
-// What is written for an ordinary claim is read the short way.
+// scanRecord can read the value that is written for an ordinary claim.
 func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	ordinary := Holding{
 		Pool: "p", Claim: "c", Cluster: "tenant", Namespace: "default", Name: "c", Policy: ledger.Delete, State: ledger.Bound, BoundAt: Stamped(time.Now()),
@@ -95,7 +95,7 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// No field of a holding is left out by the short way to write it. The ledger loses such a field.
+// printRecord leaves out no field of a holding. The ledger would lose such a field.
 func TestPrintRecord_WritesEachField(t *testing.T) {
 	for field := range reflect.TypeFor[Holding]().Fields() {
 		h := Holding{BoundAt: Stamped(time.UnixMilli(1767323045678))}
@@ -113,7 +113,7 @@ func TestPrintRecord_WritesEachField(t *testing.T) {
 	}
 }
 
-// The short way to write a value writes what encoding/json writes.
+// printRecord writes what encoding/json writes.
 func FuzzPrint(f *testing.F) {
 	f.Add("p", "c", "", "", int64(0), int64(0), uint8(0))
 	f.Add("<p>&", "\"c\\\n", "ä\xff", "\u2028\x7f", int64(1767323045678), int64(1), uint8(255))
@@ -143,8 +143,8 @@ func FuzzPrint(f *testing.F) {
 	})
 }
 
-// DecodeSole reads a block as EntryOf does, or leaves it to that.
-func TestDecodeSole(t *testing.T) {
+// DecodeSole reads a block as EntryOf does, or reports false.
+func TestDecodeSole_AgreesWithEntryOf(t *testing.T) {
 	keys, place := NewStore(nil, "").Keys, netip.MustParsePrefix("10.0.0.16/28")
 	held := Holding{Pool: "p", Claim: "c", Cluster: "tenant", Name: "c", Policy: ledger.Delete, State: ledger.Bound, BoundAt: Stamped(time.Now())}
 	space := keys.Space("s")
@@ -192,12 +192,12 @@ func FuzzDecodePool(f *testing.F) {
 	})
 }
 
-// readAs compares what was read, where no list is an empty one.
+// readAs compares values that were read: a missing list equals an empty one.
 var readAs = []cmp.Option{
 	cmpopts.EquateEmpty(), cmp.AllowUnexported(Record{}, Holding{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// The names of tenants' domains make keys of their own, which are no part of others.
+// Tenants name address domains. Each name makes keys of its own, and the key of one domain is never part of another's.
 func FuzzDomainSpace(f *testing.F) {
 	f.Add("k", "a/head", "a")
 	f.Add("k", "a:b", "a%3Ab")
@@ -220,7 +220,7 @@ func FuzzDomainSpace(f *testing.F) {
 	})
 }
 
-// Whatever is read from etcd's keys is written in the same way.
+// If a key of etcd can be parsed, it is written in the same way again.
 func FuzzParseKey(f *testing.F) {
 	keys := Keys("/ipam/v1")
 	for _, key := range []string{
@@ -252,10 +252,9 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// What a tenant writes into a claim does not make its record in the ledger large: the
-// longest names that admission lets through make a few kilobytes, and labels,
-// annotations and the rest of the claim are no part of it.
-func TestBounds_OfABlock(t *testing.T) {
+// A tenant cannot make the record of its claim in the ledger large. With the longest names that admission lets through,
+// the record has a few kilobytes. Labels, annotations and the rest of the claim are not in the record.
+func TestPrintRecord_BoundsTheSizeOfABlock(t *testing.T) {
 	longest := strings.Repeat("x", 253)
 	widest := strings.Repeat("\U0010ffff", 256) // a class is named in characters, not in bytes
 	h := Holding{
@@ -274,7 +273,7 @@ func TestBounds_OfABlock(t *testing.T) {
 	}
 }
 
-func TestDecodeRecord_OfANewerVersion(t *testing.T) {
+func TestDecodeRecord_RefusesANewerVersion(t *testing.T) {
 	_, err := DecodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":2,"state":"new"}`)})
 	if version, ok := errors.AsType[*ledger.VersionError](err); !ok || version.Version != 2 {
 		t.Errorf("got %v", err)

@@ -9,12 +9,12 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Entry is one key and its value, as it was read, or as a transaction has put it. Apart from the
-// fields of the key, only those of its kind are set.
+// Entry is one key and its value, as it was read, or as a transaction has put it. Besides the fields of the key, only
+// the fields of the key's kind are set.
 type Entry struct {
 	Key
 	Text     string // the key itself
-	Put      bool   // else it was deleted
+	Put      bool   // false: the key was deleted
 	Retired  bool   // this process has retired the pool
 	Revision int64  // of its last change
 
@@ -24,7 +24,7 @@ type Entry struct {
 	Damage     error // why the key or its value cannot be read
 }
 
-// EntryOf is the entry of a key that is there.
+// EntryOf returns the entry of a key that exists.
 func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)
 	n, err := k.Parse(key)
@@ -52,16 +52,16 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	return e
 }
 
-// roll reads the records of pools, in the order of their keys: an address space follows its pool, and has the record of
-// that.
+// roll reads the records of pools, in the order of their keys. The key of an address space follows the key of its pool,
+// and its record is completed from the pool's.
 type roll struct {
 	keys  Keys
-	known map[ledger.PoolID]ledger.Pool // that were read so far
+	known map[ledger.PoolID]ledger.Pool // pools that were read so far
 }
 
 func newRoll(k Keys) roll { return roll{k, map[ledger.PoolID]ledger.Pool{}} }
 
-// entry returns the entry of a pool. That of an address space cannot be read without its pool.
+// entry returns the entry of a pool. An address space cannot be read without its pool.
 func (r roll) entry(kv *mvccpb.KeyValue) Entry {
 	e := EntryOf(r.keys, kv)
 	if of, is := ledger.AddressSpaceOf(e.Pool); is && e.Damage == nil {

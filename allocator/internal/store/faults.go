@@ -31,8 +31,8 @@ func explained(client *clientv3.Client, err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
-// faults are the faults of etcd in plain words. An error is the first that it matches, by one of etcd's errors or by a
-// sign in its text.
+// faults explains the faults of etcd in plain words. The first entry counts that matches an error, by one of etcd's
+// errors or by a sign in the error's text.
 var faults = []struct {
 	words string
 	errs  []error
@@ -79,9 +79,9 @@ func says(err error, signs ...string) bool {
 	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(err.Error(), sign) })
 }
 
-// connection returns why there is no connection to etcd, if that is the case.
-// The client's own requests wait for one until their time is over, and then say
-// no more than that. A client of a server in this process has no connection.
+// connection returns the error timeout, and adds the reason if there is no connection to etcd. A request of the client
+// waits for a connection until its time is over, and then reports only a timeout. A client of a server in this process
+// has no connection.
 func connection(conn *grpc.ClientConn, timeout error) error {
 	if conn == nil || conn.GetState() == connectivity.Ready {
 		return timeout
@@ -95,8 +95,8 @@ func connection(conn *grpc.ClientConn, timeout error) error {
 	return fmt.Errorf("%w: %w", timeout, err)
 }
 
-// isOneOf reports whether err is one of etcd's errors, or of others, whether it came over the
-// network or from a server in this process.
+// isOneOf reports whether err is one of the given errors, whether it came over the network or from a server in this
+// process.
 func isOneOf(err error, any ...error) bool {
 	for _, target := range any {
 		if errors.Is(rpctypes.Error(err), target) {
@@ -106,9 +106,8 @@ func isOneOf(err error, any ...error) bool {
 	return false
 }
 
-// Refused reports whether etcd refused a transaction before it could happen.
-// NOSPACE is not among these: etcd answers so, too, for the last transaction
-// that still went in.
+// Refused reports whether etcd refused a transaction before the transaction could be committed. NOSPACE does not count,
+// because etcd also answers so to the last transaction that it still takes.
 func Refused(err error) bool {
 	if isOneOf(err, rpctypes.ErrTooManyRequests) {
 		return true

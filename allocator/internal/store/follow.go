@@ -13,12 +13,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until
-// ctx ends. 0 begins now. To resume, begin at the revision after that of an event that was the Last:
-// no event is missing then, and none comes twice.
+// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until ctx ends. Revision
+// 0 begins now. To resume, take the latest event whose Last is set, and begin at the revision after it: then no event
+// is missing, and none comes twice.
 //
-// An error for which Unreadable holds names a key, and more events may follow. Any other error is
-// the last that it yields. *ForgottenError: etcd has compacted the revision.
+// An error for which Unreadable holds names a key, and more events may follow. After any other error Follow ends.
+// *ForgottenError: etcd has compacted the revision.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error] {
 	return func(yield func(ledger.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -94,13 +94,12 @@ func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, er
 
 // turn is the changes of one revision to the holders of blocks.
 type turn struct {
-	came, went []ledger.Block  // with their new holders, and with their former ones
-	ended      []ledger.Tenure // that the history got
+	came, went []ledger.Block  // blocks with their new holders, and with their former holders
+	ended      []ledger.Tenure // tenures that the revision has put into the history
 	damaged    []error
 }
 
-// revision reads the changes of one revision; ok is false if etcd has compacted the values from
-// before it.
+// revision reads the changes of one revision. ok is false if etcd has compacted the values from before it.
 func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, damaged []error, ok bool) {
 	t := &turn{}
 	for _, ev := range changes {
@@ -164,7 +163,7 @@ func (t *turn) block(n Key, ev *clientv3.Event) {
 	}
 }
 
-// held returns the block that a key has, if somebody holds it. One that cools has no holder.
+// held returns the block of a key; ok is false if nobody holds it. A cooling block has no holder.
 func (t *turn) held(n Key, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
 	if kv == nil {
 		return ledger.Block{}, false
@@ -196,7 +195,7 @@ func (t *turn) events() (events []ledger.Event) {
 	return events
 }
 
-// recordedEnd reports whether the history got the end of a holder's tenure.
+// recordedEnd reports whether the history has the end of a holder's tenure.
 func (t *turn) recordedEnd(b ledger.Block) bool {
 	return slices.ContainsFunc(t.ended, func(e ledger.Tenure) bool {
 		return e.Prefix == b.Prefix && e.Space == b.Space && e.Holder.Claim == b.Holder.Claim

@@ -24,8 +24,8 @@ type (
 		V       int           `json:"v"`
 		Tenures []tenureValue `json:"t"`
 	}
-	// tenureValue is one of them. Times are milliseconds since 1970; 0: none. Its fields have shorter
-	// names than those of a block, because there may be far more tenures than blocks.
+	// tenureValue is the value of one tenure. Times are milliseconds since 1970; 0: none. Its fields have shorter names
+	// than those of a block, because there may be far more tenures than blocks.
 	tenureValue struct {
 		Prefix    netip.Prefix       `json:"p"`
 		Revision  int64              `json:"r"`
@@ -48,11 +48,11 @@ type (
 
 // Farewell is a tenure that has ended, ready to be written.
 type Farewell struct {
-	Bucket netip.Prefix // with which its key begins
+	Bucket netip.Prefix // the first part of its key
 	text   string
 }
 
-// FarewellOf is the farewell of a tenure.
+// FarewellOf encodes a tenure.
 func FarewellOf(t ledger.Tenure) *Farewell {
 	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
 		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, PoolName: t.PoolName, Scope: t.Scope,
@@ -65,8 +65,8 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 // Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// PutFarewells writes farewells into the history, those of one bucket together. Their transaction puts the head of the
-// space, which was put before at the revision.
+// PutFarewells writes farewells into the history. Farewells of one bucket share a key. The same transaction puts the
+// head of the space. head is the revision at which that head was put before.
 func (k SpaceKeys) PutFarewells(head int64, farewells []*Farewell) (puts []clientv3.Op) {
 	of := map[netip.Prefix][]*Farewell{}
 	for _, f := range farewells {
@@ -161,8 +161,8 @@ type span struct{ from, end string }
 
 func spanOf(prefix string) span { return span{prefix, clientv3.GetPrefixRangeEnd(prefix)} }
 
-// historyOver are the ranges of the tenures that overlap a prefix: one for each bucket that covers
-// it, and one for the buckets inside. A prefix that is not valid stands for all.
+// historyOver returns the ranges of the tenures that overlap a prefix: one for each bucket that covers the prefix, and
+// one for the buckets inside. A prefix that is not valid stands for all.
 func (k Keys) historyOver(p netip.Prefix) []span {
 	if !p.IsValid() {
 		return []span{spanOf(k.History())}
@@ -176,7 +176,7 @@ func (k Keys) historyOver(p netip.Prefix) []span {
 	return append(spans, span{k.HistoryOf(p), end})
 }
 
-// blocksOver are the ranges of the blocks of the space that overlap a prefix. No block has a prefix
+// blocksOver returns the ranges of the blocks of the space that overlap a prefix. No block of the space has a prefix
 // shorter than shortest.
 func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 	var spans []span

@@ -48,7 +48,7 @@ func TestTenures_AreReadAsTheyAreWritten(t *testing.T) {
 }
 
 // The tenures of a block sort by time, and no two transactions have the same key.
-func TestChapters_Sort(t *testing.T) {
+func TestChapter_SortsByTime(t *testing.T) {
 	var keys []string
 	for _, head := range []int64{9, 10, 255, 256, 1 << 40} {
 		keys = append(keys, string(written("s", head, tenure("10.0.0.0/28", 1)).Key))
@@ -58,7 +58,7 @@ func TestChapters_Sort(t *testing.T) {
 	}
 }
 
-// Whatever lies in etcd is read or refused, and what is read is written in the same way.
+// Any value of etcd is read or refused. A value that was read is written again in the same way.
 func FuzzDecodeTenures(f *testing.F) {
 	keys := Keys("/ipam/v1")
 	kv := written("s", 7, tenure("10.0.0.0/28", 7), tenure("10.0.0.16/28", 8))
@@ -83,7 +83,7 @@ func FuzzDecodeTenures(f *testing.F) {
 	})
 }
 
-// What is known of a key is what is asked for: each block is found under the prefixes that cover it.
+// historyOver and blocksOver find each block and its tenures by any prefix that covers the block.
 func TestHistoryOver_FindsEachBlock(t *testing.T) {
 	keys := Keys("/ipam/v1")
 	for _, block := range []string{"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.4/30", "10.0.0.7/32", "2001:db8::/64", "2001:db8::1/128"} {
@@ -98,8 +98,8 @@ func TestHistoryOver_FindsEachBlock(t *testing.T) {
 	}
 }
 
-// Names of tenants make no record large. The platform chooses the roles of its scopes, usually two.
-func TestBounds_OfATenure(t *testing.T) {
+// Tenants' names make no tenure's record large. The platform chooses the roles of its scopes, usually two.
+func TestFarewellOf_BoundsTheSizeOfATenure(t *testing.T) {
 	long := tenure("2001:db8::/128", 1)
 	long.Holder.Name, long.Holder.Namespace = strings.Repeat("x", 253), strings.Repeat("n", 63)
 	long.PoolName, long.Scope = strings.Repeat("p", 253), strings.Repeat("r", 2*(63+1+253)+1)

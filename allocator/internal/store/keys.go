@@ -10,13 +10,13 @@ import (
 	"go4.org/netipx"
 )
 
-// DefaultPrefix is that of all keys.
+// DefaultPrefix is the default prefix of all keys.
 const DefaultPrefix = "/ipam/v1"
 
 // Keys makes and reads the keys of a ledger. It is the prefix of all keys.
 type Keys string
 
-// newKeyspace is the keys below a prefix; empty: below the default one.
+// newKeyspace returns the keys below a prefix; empty: below the default prefix.
 func newKeyspace(prefix string) Keys {
 	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
 }
@@ -36,27 +36,28 @@ func (k Keys) Space(id ledger.SpaceID) SpaceKeys {
 	return SpaceKeys{Keys: k, id: id, prefix: k.Spaces() + string(id)}
 }
 
-// Pool is the record of a pool.
+// Pool returns the key of a pool's record.
 func (k Keys) Pool(id ledger.PoolID) string { return k.pools() + string(id) }
 
-// Claim says where the block of a claim is.
+// Claim returns the key that says where the block of a claim is.
 func (k Keys) Claim(id ledger.ClaimID) string { return string(k) + "/claims/" + string(id) }
 
-// History is the prefix of the tenures that have ended. They are not read when a ledger is opened.
+// History returns the prefix of the keys of ended tenures. They are not read when a ledger is opened.
 func (k Keys) History() string { return string(k) + "/history/" }
 
-// HistoryOf is the prefix of the tenures of one bucket, in any space.
+// HistoryOf returns the prefix of the keys of one bucket's tenures, in any space.
 func (k Keys) HistoryOf(bucket netip.Prefix) string { return k.History() + formatPrefix(bucket) + "/" }
 
-// SpaceKeys makes the keys of one space, and those of its ledger.
+// SpaceKeys makes the keys of one space, and of the ledger that it is in.
 type SpaceKeys struct {
 	Keys
 	id     ledger.SpaceID
 	prefix string
 }
 
-// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head of the
-// space that the transaction replaces, so that no two have the same, and those of a bucket and a space sort by time.
+// Chapter returns the key of the tenures that a transaction ends in a bucket. head is the revision of the space's head
+// that the transaction replaces, and is part of the key. So no two transactions have the same key, and the keys of a
+// bucket and a space sort by time.
 func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
 	return fmt.Sprintf("%s%s/%016x.000", k.HistoryOf(bucket), k.id, head)
 }
@@ -75,7 +76,7 @@ func (k SpaceKeys) Block(p netip.Prefix) string {
 	return string(appendPrefix(key, p))
 }
 
-// Within is the range of the blocks that lie in a prefix, itself included.
+// Within returns the range of the keys of all blocks that lie in a prefix or equal it.
 func (k SpaceKeys) Within(p netip.Prefix) (from, end string) {
 	last := netipx.PrefixLastIP(p)
 	return k.Block(p), k.Block(netip.PrefixFrom(last, last.BitLen())) + "\x00"
@@ -86,7 +87,7 @@ type Kind int
 
 // The kinds of keys.
 const (
-	// OtherKey is a key that memory has no use for.
+	// OtherKey is a key that memory does not need.
 	OtherKey Kind = iota
 	HeadKey
 	BlockKey
@@ -101,8 +102,8 @@ type Key struct {
 	Pool   ledger.PoolID
 }
 
-// Parse reads a key. Keys that memory has no use for are of the kind OtherKey. If the prefix of
-// a block cannot be read, the Key has none, and the error is a *DamageError.
+// Parse reads a key. A key that memory does not need has the kind OtherKey. If the prefix of a block cannot be read,
+// the Key has no prefix, and the error is a *DamageError.
 func (k Keys) Parse(key string) (Key, error) {
 	if rest, ok := strings.CutPrefix(key, k.Spaces()); ok {
 		return parseSpace(key, rest)

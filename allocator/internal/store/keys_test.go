@@ -75,7 +75,7 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 	}
 }
 
-func TestDecode_DamagedValue(t *testing.T) {
+func TestDecode_RefusesADamagedValue(t *testing.T) {
 	var version *ledger.VersionError
 	for _, value := range []string{"", "{", `{"v":1,"n":"x"}`, `[]`} {
 		if _, err := decodeHead("k", []byte(value)); err == nil || errors.As(err, &version) {

@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// statusTimeout bounds how long a member of etcd may take to tell its status. A request for the
-// metrics waits for it.
+// statusTimeout bounds how long a member of etcd may take to return its status. A request for the metrics waits for all
+// members.
 const statusTimeout = 2 * time.Second
 
 // embedded stands for the endpoint of an etcd in this process.
@@ -31,9 +31,8 @@ var (
 		[]string{"endpoint"}, nil)
 )
 
-// Members asks the members of etcd for their status whenever the metrics are
-// collected. It is a prometheus.Collector, safe for concurrent use. Its one label
-// takes the endpoints that the client was given.
+// Members asks the members of etcd for their status whenever the metrics are collected. It is a prometheus.Collector,
+// and safe for concurrent use. Its one label has the endpoints that the client was given.
 type Members struct{ Client *clientv3.Client }
 
 // Describe implements prometheus.Collector.

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// head is the head of the ledger. No two are put that have the same value.
+// head is the head of the ledger. No two heads that are put have the same value.
 type head struct {
 	key   string
 	is    officeValue
@@ -25,7 +25,7 @@ type officeValue struct {
 	V  int    `json:"v"`
 	N  int64  `json:"n"`            // how often the office was taken
 	By string `json:"by"`           // the process that has it
-	At string `json:"at,omitempty"` // where that answers
+	At string `json:"at,omitempty"` // the address at which that process answers
 	C  int64  `json:"c"`            // how often that process has put the head
 }
 
@@ -42,10 +42,10 @@ func (h head) same() clientv3.Cmp { return clientv3.Compare(clientv3.Value(h.key
 
 func (h head) put() clientv3.Op { return Put(h.key, h.value) }
 
-// was reports whether it is this head that was read.
+// was reports whether the value that was read is this head.
 func (h head) was(read *mvccpb.KeyValue) bool { return read != nil && string(read.Value) == h.value }
 
-// lost says why this head is not that of the ledger any more, which was read; nil: there is none.
+// lost returns why the ledger does not have this head any more. read is the head that it has; nil: it has none.
 func (h head) lost(read *mvccpb.KeyValue) error {
 	var v officeValue
 	switch {
@@ -57,37 +57,38 @@ func (h head) lost(read *mvccpb.KeyValue) error {
 	return fmt.Errorf("%w (its head is %s, and was %s)", ledger.ErrReplaced, read.Value, h.value)
 }
 
-// Office is the office of the ledger's one writer, which this process has taken. Its transactions compare the head of
-// the ledger as it was put last, and each that writes puts the next head. So none lands after another process has taken
-// the office, or in another ledger, and the head says what became of a transaction whose answer was lost. They are sent
-// one after the other. It is safe for concurrent use.
+// Office is the office of the ledger's one writer, which this process has taken. Each transaction compares the head of
+// the ledger as this process has put it last. Each transaction that writes puts the next head. So no transaction is
+// committed after another process has taken the office, or in another ledger. If an answer is lost, the head says
+// whether the transaction was committed. Transactions are sent one after the other. It is safe for concurrent use.
 type Office struct {
 	kv   *clientv3.Client
-	turn chan struct{} // its holder may send
+	turn chan struct{} // the caller whose value is in the channel may send
 	id   string        // the key of the ledger's ID
 	head head
-	lost *Sent // the last transaction, if nobody has asked yet what became of it
+	lost *Sent // the last transaction, if its outcome is not known yet
 }
 
-// Transaction names the operations that the office sends: if all of this holds, then these, else those.
+// Transaction is a transaction of the office: if all comparisons of If hold, it does the operations of Then, else those
+// of Else.
 type Transaction struct {
 	If         []clientv3.Cmp
 	Then, Else []clientv3.Op
-	// Around sends it. A test may lose it, or its answer. nil: it is just sent.
+	// Around calls send. A test may lose the transaction or its answer. nil: the transaction is just sent.
 	Around func(send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error)
 }
 
 // Sent is a transaction that was not answered.
 type Sent struct {
 	before, puts head
-	reads        bool  // it writes nothing, or etcd has said that it is full, and may have taken just this one
-	known        bool  // what became of it
-	landed       int64 // the revision at which it was committed; 0: it was not, and cannot be any more
+	reads        bool  // it writes nothing, or etcd has answered that it is full, and may have committed this last one
+	known        bool  // the outcome is known: see landed
+	landed       int64 // the revision at which it was committed; 0: it was not committed, and cannot be any more
 }
 
-// Send sends a transaction, which compares the head of the ledger, too, and puts the next one if it writes.
-// ErrDeposed: another process has the office. ErrReplaced: it is another ledger, as one that was restored from a copy.
-// Any other error is of etcd; if Sent is not nil, the transaction may have been committed, or may yet be.
+// Send sends a transaction. The transaction also compares the head of the ledger, and puts the next head if it writes.
+// ErrDeposed: another process has the office. ErrReplaced: the ledger is another one, for example restored from a copy.
+// Any other error is of etcd. If Sent is not nil, the transaction may have been committed, or may still be committed.
 func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse, *Sent, error) {
 	if err := o.begin(ctx); err != nil {
 		return nil, nil, err
@@ -123,8 +124,8 @@ func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse
 	return resp, nil, nil
 }
 
-// Outcome makes certain what became of a transaction that was not answered. It returns the revision at which that was
-// committed; 0: it was not, and will not be. Call it again after an error of etcd.
+// Outcome finds out for certain what became of a transaction that was not answered. It returns the revision at which
+// the transaction was committed; 0: it was not committed, and will not be. After an error of etcd, call Outcome again.
 func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error) {
 	if err := o.begin(ctx); err != nil {
 		return 0, err
@@ -136,9 +137,12 @@ func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error)
 	return s.landed, err
 }
 
-// settle asks for the head. It is the one that the lost transaction puts: that was committed. It is the one before it:
-// then settle puts another one, after which the transaction cannot be committed any more, as it may still be on its way
-// to etcd. It is neither: this process does not have the ledger any more.
+// settle reads the head of the ledger to find out whether the lost transaction was committed.
+//
+// If the head is the one that the transaction puts, the transaction was committed. If it is still the head before, the
+// transaction may still be on its way to etcd. Then settle puts another head, after which the transaction cannot be
+// committed any more. A transaction that writes nothing needs no such head. If it is neither, this process does not
+// have the ledger any more.
 func (o *Office) settle(ctx context.Context) error {
 	s := o.lost
 	if s == nil {
@@ -165,9 +169,10 @@ func (o *Office) settle(ctx context.Context) error {
 	return nil
 }
 
-// leave returns why this process cannot use the ledger any more. It gives a ledger that was replaced another ID, unless
-// the head that was read has changed since. What this process has done in its last half second may be in no status of a
-// pool yet, so that a copy of the ledger would seem to have all changes. Another ID says that it has not.
+// leave returns why this process cannot use the ledger any more. If the ledger was replaced, leave gives it another ID,
+// unless its head has changed since it was read. The changes of this process's last half second may be in no status of
+// a pool yet. So a copy of the ledger without them would seem to have all changes. The other ID says that it may lack
+// some.
 func (o *Office) leave(ctx context.Context, why error, read *mvccpb.KeyValue) error {
 	if !errors.Is(why, ledger.ErrReplaced) {
 		return why
@@ -179,7 +184,8 @@ func (o *Office) leave(ctx context.Context, why error, read *mvccpb.KeyValue) er
 	return why
 }
 
-// begin waits for the turn to send. Nothing is sent by a context that has ended: it might land all the same.
+// begin waits for the turn to send. If ctx has ended, nothing is sent, because the transaction might be committed
+// nevertheless.
 func (o *Office) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,13 +208,14 @@ type Candidacy struct {
 	after int64 // how often the office was taken before
 }
 
-// Candidate returns the candidacy of a process that calls itself by, as no other one does, and answers at an address.
+// Candidate returns the candidacy of a process for the office. by is the name of the process, which no other process
+// has. at is the address at which it answers.
 func (s *Store) Candidate(by, at string) *Candidacy {
 	return &Candidacy{store: s, mine: head{key: s.Keys.Office(), is: officeValue{V: valueVersion, By: by, At: at}}}
 }
 
-// Leader reads the address at which the process answers that has the office; empty: it has not said, or there is none.
-// It may have gone.
+// Leader reads the address of the process that has the office. The address is empty if that process has given none, or
+// no process has the office. The process may be gone.
 func (r Reader) Leader(ctx context.Context) (at string, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	kv, _, err := s.Get(ctx, s.Keys.Office())
@@ -220,9 +227,9 @@ func (r Reader) Leader(ctx context.Context) (at string, err error) {
 	return v.At, err
 }
 
-// Take takes the office: it puts the head of the ledger. From then on the store writes by the office. After any other
-// error than ErrDeposed call it again: if it was the answer alone that was lost, Take finds its own head there.
-// ErrDeposed: somebody else has taken the office since the first call.
+// Take takes the office: it puts the head of the ledger. From then on the store writes by the office. ErrDeposed:
+// another process has taken the office since the first call. After any other error, call Take again: if only the answer
+// was lost, Take finds its own head in the ledger.
 func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 	for {
 		read, _, err := c.store.Get(ctx, c.mine.key)
@@ -250,8 +257,9 @@ func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 	}
 }
 
-// follow puts the head of this process after the one that was read; nil: there is none. It reports whether that is its
-// own.
+// follow judges the head that was read; nil: the ledger has none. At its first call, it makes the head of this process
+// from it. It reports whether the head that was read is that of this process. ErrDeposed: another process has taken the
+// office since the first call.
 func (c *Candidacy) follow(read *mvccpb.KeyValue) (taken bool, err error) {
 	var former officeValue
 	if read != nil {
@@ -280,8 +288,8 @@ func revisionOf(kv *mvccpb.KeyValue) int64 {
 	return kv.ModRevision
 }
 
-// Write sends a transaction beside those of the writer's queue. It is carried out only while this process has the
-// office, if it has taken it.
+// Write sends a transaction that is not in the writer's queue. If this process has taken the office, the transaction is
+// committed only while it still has the office.
 func (s *Store) Write(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	o := s.office.Load()
 	if o == nil {

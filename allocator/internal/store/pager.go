@@ -24,19 +24,18 @@ const pageSize = 1_000
 
 // Pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
 //
-// For each page etcd counts the keys to the end of the requested range, and no write can
-// proceed meanwhile. With a request for the whole rest each time, a list of n pages would
-// cost n², and would delay every bind. So the pager requests a part of the range at a time.
-// A part grows and shrinks to have about a page of keys. Among the blocks of a pool a part
-// is a prefix of addresses, elsewhere it is the keys that share their first bytes.
+// For each page etcd counts the keys to the end of the requested range, and no write can proceed meanwhile. If each
+// request covered the whole rest of the range, a list of n pages would cost n², and would delay every bind. So the
+// pager requests a part of the range at a time. Parts grow and shrink, so that each has about a page of keys. Among the
+// blocks of a pool, a part is a prefix of addresses. Elsewhere, a part has the keys that share their first bytes.
 //
-// Where a part reaches into a region of much denser keys, etcd counts that part as a whole,
-// once. A window that is full is known to be such a region.
+// Where a part reaches into a region of much denser keys, etcd counts that part as a whole, once. A window that is
+// marked full is known to be such a region.
 type Pager struct {
-	store    *Store   // to whose transactions it gives way before each page
+	store    *Store   // before each page, the pager gives way to its transactions
 	Size     int      // keys in a page
 	Fit      int      // keys in a part
-	revision int64    // of all pages; 0: of the first
+	revision int64    // revision of all pages; 0: that of the first page
 	Cuts     []string // keys at which a part begins, in order
 	Windows  []window // in the order of their keys, no two overlap
 }
@@ -46,7 +45,7 @@ type window struct {
 	keys      SpaceKeys
 	cidr      netip.Prefix
 	from, end string // of its keys
-	full      bool   // it is known to have more than a page
+	full      bool   // more than a page of keys is known to be there
 }
 
 // place is the position of a pager in a range.
@@ -54,17 +53,17 @@ type place struct {
 	from  string
 	skip  int        // how many windows after the first one a part covers
 	depth int        // how many first bytes the keys of a part share; 0: any number
-	in    *window    // if parts are prefixes
-	bits  int        // the length of these
-	addr  netip.Addr // in the next one
-	began time.Time  // when the last page was asked for
+	in    *window    // the window in which parts are prefixes; nil: parts are no prefixes
+	bits  int        // length of these prefixes
+	addr  netip.Addr // an address in the next part
+	began time.Time  // when the last page was requested
 }
 
-// part is the prefix that the next part is, in a window.
+// part returns the next part in a window, as a prefix.
 func (at *place) part() netip.Prefix { return netip.PrefixFrom(at.addr, at.bits).Masked() }
 
-// Keys yields the keys of a range, in order. An error is the last that it yields.
-// ErrExpired: etcd has compacted the revision. While the caller uses a page, the next one is read.
+// Keys yields the keys of a range, in order. After an error it ends. ErrExpired: etcd has compacted the revision. While
+// the caller uses a page, the next one is read.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		for page, err := range p.pages(ctx, from, end) {
@@ -132,7 +131,7 @@ func (p *Pager) next(ctx context.Context, at *place, end string) ([]*mvccpb.KeyV
 	return page.Kvs, nil
 }
 
-// enter leaves a window that ends here, or enters a full one that has a key here.
+// enter leaves a window that ends at the place, or enters a full window if a key of it is there.
 func (p *Pager) enter(at *place) {
 	if at.in != nil && at.from >= at.in.end {
 		at.in, at.depth, at.skip = nil, 0, 0
@@ -147,17 +146,17 @@ func (p *Pager) enter(at *place) {
 	}
 }
 
-// addr is the address of the block with a key, or with the key before it.
+// addr returns the address of the block whose key is given, or whose key comes right before the given one.
 func (w *window) addr(key string) (addr netip.Addr, ok bool) {
 	block, err := parsePrefix(strings.TrimSuffix(strings.TrimPrefix(key, w.keys.Blocks()), "\x00"))
 	return block.Addr(), err == nil
 }
 
-// holds reports whether an address is of the window's family. Their keys interleave: a window has keys of the
-// other family among its own, which are no part of it.
+// holds reports whether an address is of the window's family. The keys of both families interleave, so keys of the
+// other family lie among those of a window.
 func (w *window) holds(addr netip.Addr) bool { return addr.Is4() == w.cidr.Addr().Is4() }
 
-// to is the end of the next part.
+// to returns the end of the next part.
 func (p *Pager) to(at *place) string {
 	if at.in != nil {
 		end := at.in.end
@@ -185,8 +184,7 @@ func (p *Pager) to(at *place) string {
 	return to
 }
 
-// advance moves behind a page of a part that ends at to, and adapts the size of the
-// next part.
+// advance moves the place behind a page of the part that ends at to, and adapts the size of the next part.
 func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	n, count := len(page.Kvs), int(page.Count)
 	if page.More {
@@ -216,7 +214,7 @@ func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	}
 }
 
-// narrow makes parts smaller, by two keys that are half a page apart.
+// narrow makes parts smaller. It takes their size from two keys that are half a page apart.
 func (p *Pager) narrow(at *place, middle, last string) {
 	at.depth, at.skip = shared(middle, last)+1, 0
 	if at.in = p.windowAt(last); at.in == nil {
@@ -294,7 +292,7 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 	return page, nil
 }
 
-// Windows are the windows of some pools, without those whose keys begin among the keys of another one.
+// Windows returns the windows of some pools, without a window whose keys begin inside another window.
 func Windows(keys Keys, pools []ledger.Pool, full bool) (apart []window) {
 	all := make([]window, len(pools))
 	for i, p := range pools {

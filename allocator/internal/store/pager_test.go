@@ -19,7 +19,7 @@ import (
 	"go4.org/netipx"
 )
 
-// Whatever keys there are and wherever it is cut, a pager yields each once, in order.
+// A pager yields each key once, in order, whatever the keys and the cuts are.
 func TestPager_YieldsAll(t *testing.T) {
 	etcd := etcdtest.New(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -94,9 +94,9 @@ func (kv *sorted) Get(_ context.Context, from string, opts ...clientv3.OpOption)
 	return resp, nil
 }
 
-// The blocks of both families of one space lie among one another. Whatever pools there are, a pager yields each key
-// once, in order, and in few reads.
-func TestPager_OfBothFamilies(t *testing.T) {
+// The keys of IPv4 and IPv6 blocks of one space interleave. A pager yields each key once, in order, and in few reads,
+// whatever the pools are.
+func TestPager_YieldsAllOfBothFamilies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	space := Keys("/l").Space("d")
 	for four := range 33 {

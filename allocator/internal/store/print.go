@@ -10,7 +10,7 @@ import (
 // printer writes the values that each bind writes, byte for byte as encoding/json does, and in a fifth of its time.
 type printer []byte
 
-// roomy is as much as most values take. A printer that begins with it needs no more.
+// roomy has the size that suffices for most values. A printer that begins with it allocates no more.
 type roomy [384]byte
 
 // printRecord writes the value of a block. scanRecord reads it.

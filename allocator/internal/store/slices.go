@@ -71,8 +71,9 @@ func (s Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, err
 	return list, nil
 }
 
-// Change makes of the record of a workspace what next returns, which is told how many slices of the pool are given. A
-// record without a state is none. If another caller has written meanwhile, it asks next again.
+// Change replaces the record of a workspace by the one that next returns. next gets the present record, and how many
+// slices of the pool are given. A record without a state stands for no record. If another caller has written meanwhile,
+// Change calls next again.
 func (s Slices) Change(
 	ctx context.Context, id ledger.PoolID, c ledger.ClusterName,
 	next func(now ledger.Slice, given int) (ledger.Slice, error),
@@ -128,7 +129,7 @@ func countOf(s ledger.Slice) int {
 	return 0
 }
 
-// DeleteAll deletes all records of a pool, and their number.
+// DeleteAll deletes all records of a pool, and the count of given slices.
 func (s Slices) DeleteAll(ctx context.Context, id ledger.PoolID) error {
 	_, err := s.Write(ctx, nil, Ops(clientv3.OpDelete(string(s.keys(id)), clientv3.WithPrefix())), nil)
 	return err

@@ -6,8 +6,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot reads the keys that memory needs, at one revision, which it returns: pools, then heads and
-// blocks. An entry is the caller's only while it is visited.
+// Snapshot reads the keys that memory needs: pools, then heads and blocks, all at one revision, which it returns. visit
+// may use an entry only during the call.
 func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	pools := newRoll(s.Keys)

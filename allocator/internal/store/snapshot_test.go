@@ -52,8 +52,8 @@ func TestSnapshot_VisitsAllInOrder(t *testing.T) {
 	}
 }
 
-// A snapshot that was not read to its end is none.
-func TestSnapshot_Cancelled(t *testing.T) {
+// A snapshot that is cancelled before its end fails.
+func TestSnapshot_FailsWhenCancelled(t *testing.T) {
 	s, keys := manyBlocks(t)
 	for _, after := range []int{1, 60, 1000, 1999} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 const (
 	// DefaultTimeout bounds one request to etcd.
 	DefaultTimeout = 5 * time.Second
-	// coverOps is how many keys one transaction reads, which any etcd takes.
+	// coverOps is how many keys one transaction reads. Any etcd takes that many.
 	coverOps = 16
 )
 
@@ -30,11 +30,11 @@ type Store struct {
 	Keys    Keys
 	Timeout time.Duration // of one request
 	Page    int           // keys that are read at once
-	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the
-	// first one.
+	// Closed is closed when no request may begin any more; nil: never. Requests in flight are answered. Set it before the
+	// first request.
 	Closed <-chan struct{}
-	// Lost is called with the reason when a transaction of Write shows that this process does not have the ledger any
-	// more. Set it before the first one.
+	// Lost is called, with the reason, when a transaction of Write shows that this process does not have the ledger any
+	// more. Set it before the first request.
 	Lost   func(error)
 	office atomic.Pointer[Office] // nil: this process has not taken it
 	// Traffic counts the transactions in flight, to which lists give way.
@@ -56,8 +56,8 @@ func (s *Store) CheckOpen() error {
 	}
 }
 
-// Commit sends one transaction. The writer of the ledger does not use it: that has to tell a transaction that etcd has
-// refused from one that may have been committed.
+// Commit sends one transaction. The writer of the ledger does not use it, because the writer has to tell a transaction
+// that etcd has refused from one that may have been committed.
 func (s *Store) Commit(
 	ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op,
 ) (*clientv3.TxnResponse, error) {
@@ -97,8 +97,8 @@ func putID(key, id string) clientv3.Op {
 	return Put(key, encode(ledgerValue{V: valueVersion, ID: id}))
 }
 
-// CheckWritable sends a transaction that changes nothing, and returns why etcd does not take it. Its comparison
-// cannot hold. etcd refuses it all the same if it has no space, or takes no writes.
+// CheckWritable returns why etcd takes no writes; nil: it takes them. It sends a transaction whose comparison never
+// holds, so that nothing is changed. etcd refuses even such a transaction if it has no space, or takes no writes.
 func (s *Store) CheckWritable(ctx context.Context) error {
 	key := s.Keys.ledger()
 	_, err := s.Commit(ctx, Cmps(At(key, -1)), Ops(Put(key, "")), nil)
@@ -166,8 +166,8 @@ func (s *Store) RecordAt(
 	return r, err == nil, err
 }
 
-// RecordOf reads a claim's key and its block, as of one revision. A block that cools is still the
-// one of its former claim.
+// RecordOf reads a claim's key and its block, as of one revision. A cooling block still counts as the block of its
+// former claim.
 func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
 	for {
 		if r, ok, err = s.recordOf(ctx, id); !Compacted(err) { // else read both again
@@ -202,7 +202,7 @@ func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 	return r, ok, err
 }
 
-// covering reads the blocks of a space that contain a prefix, and are larger, as of a revision.
+// covering reads the blocks of a space that contain a prefix and are larger, as of a revision.
 func (s *Store) covering(
 	ctx context.Context, id ledger.SpaceID, p netip.Prefix, revision int64,
 ) (records []Record, err error) {

@@ -9,14 +9,14 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Tenures calls visit with the tenures of the blocks that overlap a prefix, or with the zero Prefix of
-// all blocks, as of one revision, which it returns. Tenures that have ended come first, those of a
-// block in the order of time. A block that cools has no holder. For a key that cannot be read, visit
-// gets an error for which Unreadable holds. If visit returns false, Tenures ends.
+// Tenures calls visit for the tenures of the blocks that overlap a prefix, as of one revision, which it returns. The
+// zero Prefix stands for all blocks. Tenures that have ended come first, those of a block in the order of time. A
+// cooling block has no holder, and so no tenure that lasts. For a key that cannot be read, visit gets an error for
+// which Unreadable holds. If visit returns false, Tenures ends.
 //
-// For a prefix it reads only the buckets and the blocks that may overlap, however long the history is.
-// Without one it reads the whole history and all blocks, in pages. The name and the scope of a pool that is gone
-// come from the history. ErrExpired: reading took longer than etcd keeps its revisions.
+// For a prefix, Tenures reads only the buckets and the blocks that may overlap it, however long the history is. For the
+// zero Prefix it reads the whole history and all blocks, in pages. If a pool is gone, its name and scope come from the
+// history. ErrExpired: reading took longer than etcd keeps its revisions.
 func (r Reader) Tenures(
 	ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool,
 ) (revision int64, err error) {
@@ -30,7 +30,7 @@ func (r Reader) Tenures(
 	return l.pages.revision, nil
 }
 
-// name returns the tenure with the name and the scope of its pool, if that is known. They never change.
+// name returns the tenure with the name and the scope of its pool, if these are known. They never change.
 func (r roll) name(t ledger.Tenure) ledger.Tenure {
 	if p, ok := r.known[t.Pool]; ok {
 		return t.In(p)
@@ -38,7 +38,7 @@ func (r roll) name(t ledger.Tenure) ledger.Tenure {
 	return t
 }
 
-// call reads the pools as of the pager's revision. A pool that cannot be read has no name.
+// call reads the pools as of the pager's revision. It leaves out pools that cannot be read.
 func (s *Store) call(ctx context.Context, pages *Pager) (roll, error) {
 	pools, all := newRoll(s.Keys), spanOf(s.Keys.pools())
 	for kv, err := range pages.Keys(ctx, all.from, all.end) {
@@ -50,13 +50,13 @@ func (s *Store) call(ctx context.Context, pages *Pager) (roll, error) {
 	return pools, nil
 }
 
-// lookback is one look for tenures.
+// lookback is one call of Tenures.
 type lookback struct {
 	pages  *Pager
 	prefix netip.Prefix
 	visit  func(ledger.Tenure, error) bool
 	roll
-	spaces map[ledger.SpaceID]int // with pools that overlap the prefix, and the length of the shortest of those
+	spaces map[ledger.SpaceID]int // spaces with pools over the prefix, and the shortest length of these pools' CIDRs
 	over   bool                   // the visitor has seen enough
 }
 
@@ -100,7 +100,7 @@ func (l *lookback) chapter(kv *mvccpb.KeyValue) {
 	}
 }
 
-// pools finds the spaces in which the prefix may be held.
+// pools finds the spaces that may have blocks over the prefix.
 func (l *lookback) pools(ctx context.Context) error {
 	l.spaces = map[ledger.SpaceID]int{}
 	return l.each(ctx, []span{spanOf(l.keys.pools())}, func(kv *mvccpb.KeyValue) {
@@ -120,7 +120,7 @@ func (l *lookback) pools(ctx context.Context) error {
 	})
 }
 
-// lasting visits the blocks that are held.
+// lasting visits the tenures of the blocks that have a holder now.
 func (l *lookback) lasting(ctx context.Context) error {
 	l.pages.Windows = Windows(l.keys, l.all(), false)
 	if !l.prefix.IsValid() {
@@ -134,7 +134,7 @@ func (l *lookback) lasting(ctx context.Context) error {
 	return nil
 }
 
-// block visits the tenures of a block's holders.
+// block visits the tenure of a block's present holder.
 func (l *lookback) block(kv *mvccpb.KeyValue) {
 	e := EntryOf(l.keys, kv)
 	if e.Kind != BlockKey {
@@ -149,8 +149,8 @@ func (l *lookback) block(kv *mvccpb.KeyValue) {
 	}
 }
 
-// HistoryKeys yields the keys of the history, page by page. An error is the last that it yields.
-// ErrExpired: reading took longer than etcd keeps its revisions.
+// HistoryKeys yields the keys of the history, page by page. After an error it ends. ErrExpired: reading took longer
+// than etcd keeps its revisions.
 func (s *Store) HistoryKeys(ctx context.Context) iter.Seq2[*mvccpb.KeyValue, error] {
 	all := spanOf(s.Keys.History())
 	return s.NewPager(0).Keys(ctx, all.from, all.end)

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxGiveWay bounds how long a list rests and waits before it reads the next page.
+	// maxGiveWay bounds the time that a list lets pass before it reads the next page.
 	maxGiveWay = 5 * time.Millisecond
-	// recent is how long after a transaction lists read small pages.
+	// recent is the time after a transaction during which lists read small pages.
 	recent = 250 * time.Millisecond
 )
 
-// traffic counts the transactions in flight, so that lists can wait for them before each page, and
-// read smaller pages. A page keeps etcd and a processor busy for milliseconds, and a bind at that
-// moment waits as long. The zero value is ready to use. It is safe for concurrent use.
+// traffic counts the transactions in flight. Lists wait for them before each page, and read smaller pages. A page keeps
+// etcd and a processor busy for milliseconds, and a bind at that moment waits as long. The zero value is ready to use.
+// It is safe for concurrent use.
 type traffic struct {
 	mu    sync.Mutex
 	count int
@@ -49,8 +49,8 @@ func (t *traffic) busy() bool {
 	return t.count > 0 || time.Since(t.last) <= recent
 }
 
-// page is how many keys a list with pages of that size reads at once now. Beside binds it is an
-// eighth, which costs the list a tenth more time.
+// page returns how many keys a list reads at once now. size is its usual number. Beside binds it is an eighth of that,
+// which costs the list a tenth more time.
 func (t *traffic) page(size int) int {
 	if !t.busy() {
 		return size
@@ -58,9 +58,10 @@ func (t *traffic) page(size int) int {
 	return max(1, size/8)
 }
 
-// giveWay is called before each page, with the time since the last call returned. Beside transactions it rests
-// three times as long, then waits until none is in flight, all of that no longer than maxGiveWay. A list that never
-// rests has the garbage collector run all the time, beside which a bind on two processors takes ten milliseconds.
+// giveWay is called before each page. worked is the time since the last call returned. While there are transactions,
+// giveWay rests three times as long as worked, and then waits until no transaction is in flight, for at most maxGiveWay
+// in all. A list that never rests keeps the garbage collector running. On two processors, a bind then takes ten
+// milliseconds.
 func (t *traffic) giveWay(ctx context.Context, worked time.Duration) {
 	if !t.busy() {
 		return
@@ -80,7 +81,7 @@ func (t *traffic) giveWay(ctx context.Context, worked time.Duration) {
 	wait(ctx, quiet, maxGiveWay-rest)
 }
 
-// wait waits for the channel, or until the time or ctx ends.
+// wait waits until the channel is closed, the time is over, or ctx ends.
 func wait(ctx context.Context, done <-chan struct{}, most time.Duration) {
 	if most <= 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A list waits for the transactions in flight, and not for ever.
-func TestTraffic(t *testing.T) {
+// A list waits for the transactions in flight, but not longer than maxGiveWay.
+func TestTraffic_MakesAListWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var way traffic
 		waited := func(worked time.Duration) time.Duration {
@@ -39,7 +39,7 @@ func TestTraffic(t *testing.T) {
 }
 
 // Beside transactions a list reads small pages.
-func TestTraffic_Page(t *testing.T) {
+func TestTraffic_MakesPagesSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var way traffic
 		check := func(when string, want int) {

@@ -8,12 +8,12 @@ import (
 
 // The parts that transactions are made of.
 
-// At compares: a key was last changed at the revision; 0: there is no such key.
+// At compares that a key was last changed at the revision; 0: that there is no such key.
 func At(key string, revision int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", revision)
 }
 
-// Absent compares: there is no such key.
+// Absent compares that there is no such key.
 func Absent(key string) clientv3.Cmp { return At(key, 0) }
 
 // Get reads a key.
@@ -34,7 +34,7 @@ func Cmps(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
 // Results are the answers to the operations of a transaction, in their order.
 type Results []*etcdserverpb.ResponseOp
 
-// Found is the key that the i-th operation, a get, has read; nil if there was none.
+// Found returns the key that the i-th operation, a get, has read; nil if there is no such key.
 func (r Results) Found(i int) *mvccpb.KeyValue {
 	if i >= len(r) {
 		return nil
@@ -46,7 +46,7 @@ func (r Results) Found(i int) *mvccpb.KeyValue {
 	return kvs[0]
 }
 
-// Revision returns the revision at which the key was last changed that result i has; 0: there is no key.
+// Revision returns the revision at which the key of result i was last changed; 0: there is no such key.
 func (r Results) Revision(i int) int64 {
 	kv := r.Found(i)
 	if kv == nil {

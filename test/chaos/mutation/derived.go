@@ -157,7 +157,7 @@ var derived = []Mutant{
 		File:  "allocator/spaces.go",
 		Old:   "\t\tstore.CheckKey(v.Keys.Space(of.Space).Head()).At(head.Revision, engine.ErrMistaken),\n",
 		New:   "\t\tstore.CheckKey(\"\").At(head.Revision*0-1, engine.ErrMistaken),\n",
-		Suite: Suite{Tests: "TestSpace_RefusesItself"},
+		Suite: Suite{Tests: "TestSpace_RefusesTheAddressSpace"},
 	},
 	{
 		Name:  "a pool that is made again gives out what cools in it",
@@ -171,7 +171,7 @@ var derived = []Mutant{
 		File:  "allocator/uncarve.go",
 		Old:   "if inside.After(now) {",
 		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) {",
-		Suite: Suite{Tests: "TestCooldown_IsTheLongerOneOfParentAndChild"},
+		Suite: Suite{Tests: "TestCooldown_LastsForTheLongerTimeOfParentAndChild"},
 	},
 	{
 		Name:  "a slice that is carved again gives out what cools in it",

@@ -63,7 +63,7 @@ var lasting = []Mutant{
 		File:  "allocator/handover.go",
 		Old:   "|| former != s.Holder ||",
 		New:   "||",
-		Suite: Suite{Tests: "TestHandOver_Refused"},
+		Suite: Suite{Tests: "TestHandOver_Refusals"},
 	},
 	{
 		Name:  "a cooldown ends before its time",
