@@ -103,8 +103,8 @@ func (p *pass) lost() *outcome.Fault {
 	return &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + p.claim.Status.AllocatedCIDR}
 }
 
-// promised refuses a CREATE whose claim its reconcile will serve: the cache shows a claim of the name, or a former
-// claim retains a block for it. The CREATE changes nothing of either, because it may still fail.
+// promised refuses a CREATE because the reconcile will serve its claim: the cache shows a claim of the name, or a
+// former claim retains a block for this one. The CREATE changes neither of the two, because it may still fail.
 func (p *pass) promised() error {
 	if p.facts.being == twin {
 		return &outcome.Refusal{
@@ -117,9 +117,11 @@ func (p *pass) promised() error {
 }
 
 // refuse refuses the claim while the IPAllocation of a former claim retains a block. If that IPAllocation was deleted
-// after the pass read it, refuse clears the facts, and the table decides again: the deletion came before the claim
-// waited for it, and woke nobody. For giveUp it first frees the claim's own block, which was bound before that
-// IPAllocation was seen, and never published.
+// after the pass read it, refuse clears the facts, and the table decides again: the deletion woke nobody, because the
+// claim did not wait for it yet.
+//
+// For giveUp, refuse first frees the claim's own block. That block was bound before the IPAllocation was seen, and was
+// never published.
 func (p *pass) refuse(ctx context.Context) error {
 	now, err := record.Find(ctx, p.cache, client.ObjectKeyFromObject(p.claim))
 	switch {
@@ -163,8 +165,9 @@ func (p *pass) bind(ctx context.Context) (err error) {
 	return err
 }
 
-// refusedByPolicy refuses a claim for which the ledger was not asked. The claim may have a block all the same, by a
-// transaction of an earlier pass whose answer was lost. Then it keeps the block, as it would if the answer had come.
+// refusedByPolicy refuses a claim for which the ledger was not asked. An earlier pass may have bound a block for the
+// claim, and the answer of its transaction was lost. Then the claim keeps that block, as it would if the answer had
+// come.
 func (p *pass) refusedByPolicy(ctx context.Context, refusal error) error {
 	if err := p.lookUp(ctx); err != nil || p.facts.held == own {
 		return err
@@ -348,10 +351,10 @@ func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error
 	return nil
 }
 
-// create creates the record of a claim, if the cache shows no record of it. It fails if the cache no longer shows the
-// claim: the release of the claim may be over, and would have missed the record. The release of a claim that is deleted
-// later finds the record. create returns errUnseen if another record has the name, and the cache may still come to show
-// that record.
+// create creates the record of a claim that has none in the cache. It fails if the cache no longer shows the claim: the
+// release of the claim may be over, and would have missed the record. If the claim is deleted later, its release finds
+// the record. create returns errUnseen if another record has the name, and the cache may still come to show that
+// record.
 func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	if err := shown(ctx, s.client, s.claim); err != nil {
 		return fmt.Errorf("create no IPAllocation %s, as its claim is not there: %w", want.Name, err)

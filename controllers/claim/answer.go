@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// turnTime is how long a CREATE waits for another CREATE: for an earlier one of its name, or for the one that was just
-	// answered with the range that it asks for.
+	// turnTime is how long a CREATE waits for another CREATE. That is an earlier CREATE of its name, or one that was just
+	// answered with the range that this one asks for.
 	turnTime = 300 * time.Millisecond
 	// newcomerTime is how long a CREATE waits until its workspace is known. The workspace may have bound the API a moment
 	// ago.
@@ -43,7 +43,7 @@ type limits struct {
 	giveBack time.Duration
 }
 
-// served are the limits of a running controller: kcp waits longer for the answer.
+// served are the limits of a running controller. kcp waits longer than that for an answer.
 var served = limits{answer: time.Second, giveBack: 300 * time.Millisecond}
 
 // errNewcomer: the caches do not show the workspace yet.
@@ -120,8 +120,8 @@ func (d *decision) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
 	return class
 }
 
-// giveBack ends what a failing CREATE holds. A hold of a range ends now, so that the next CREATE is answered at once. A
-// block is freed after the hint of [promise.Answers]. A dry run holds nothing.
+// giveBack ends what a failing CREATE holds. The hold of a range ends now, so that the next CREATE is answered at once.
+// A block is freed later, by the hint of [promise.Answers]. A dry run holds nothing.
 func (d *decision) giveBack(ctx context.Context) {
 	if d.dry {
 		return
@@ -144,7 +144,7 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, er
 	return p, err
 }
 
-// inTime calls try again and again while it returns the error passing, but no longer than within. It returns the last
+// inTime repeats try as long as try returns the error passing, and for the duration within at most. It returns the last
 // error of try.
 func inTime(
 	ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error,
@@ -239,8 +239,8 @@ func (p *pass) refused(ctx context.Context, refusal *outcome.Refusal) door.Answe
 	}
 }
 
-// refuses reports whether the API server must not store the claim without a block. A claim that its reconcile serves in
-// a moment is always stored.
+// refuses reports whether the API server must not store the claim without a block. It is false for a claim that its
+// reconcile will serve in a moment.
 func (p *pass) refuses(ctx context.Context) bool {
 	return p.does != later && resolve.Unmet(p.claim, p.decision.governs(ctx), p.r.Unmet) == ipamv1alpha1.UnmetRefuse
 }
@@ -265,7 +265,7 @@ func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error),
 	}
 }
 
-// preview returns an asks that takes nothing: it returns the block that a candidate would give.
+// preview returns a function that asks a candidate which block it would give, and takes nothing.
 func preview(in views.Ledger) asks {
 	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 		prefix, err := in.Blocks.Preview(ctx, req)
@@ -275,7 +275,8 @@ func preview(in views.Ledger) asks {
 	}
 }
 
-// nothing implements waits for a claim that is being created. It does nothing: the reconcile of the claim waits.
+// nothing is the waits of a claim that is being created. Its methods do nothing, because the claim waits from its
+// reconcile on.
 type nothing struct{}
 
 func (nothing) enter([]topic) bool             { return false }

@@ -81,8 +81,8 @@ func TestAnswer_DryRunTakesNothing(t *testing.T) {
 	}
 }
 
-// A claim that gets no block is told why. Its CREATE fails if its unmetPolicy, or else that of its class, is Refuse.
-// The CREATE waits for nothing.
+// A claim that gets no block is told why. Its CREATE fails if the claim's unmetPolicy is Refuse. A claim without an
+// unmetPolicy has that of its class. The CREATE waits for nothing.
 func TestAnswer_RefusesByTheUnmetPolicy(t *testing.T) {
 	t.Parallel()
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
@@ -125,7 +125,7 @@ func TestAnswer_RefusesByTheUnmetPolicy(t *testing.T) {
 	}
 }
 
-// A CREATE gets and takes no block while the cache shows a claim or a record of its name.
+// While the cache shows a claim or a record of its name, a CREATE takes no block, and its answer shows none.
 func TestAnswer_GivesNoBlockWhereTheNameWasUsed(t *testing.T) {
 	t.Parallel()
 	there := gen.Claim("c")
@@ -229,8 +229,8 @@ func TestAnswer_EndsInTime(t *testing.T) {
 	}
 }
 
-// A ledger that was not compared yet gives no block: Answer fails until the pool was compared with the published
-// records. A pool that has lost changes is frozen, and gives none.
+// Until the ledger was compared with the published records of a pool, the pool gives no block: Answer fails. A pool
+// that has lost changes is frozen, and gives no block either.
 func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Frozen: true}, offered())
@@ -253,8 +253,8 @@ func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	}
 }
 
-// If the ledger does not answer, the claim must not be stored if the unmetPolicy of its class is Refuse. Otherwise it
-// is to be stored.
+// The ledger does not answer. A claim by a class with the unmetPolicy Refuse must not be stored. Any other claim is to
+// be stored.
 func TestAnswer_ObeysTheUnmetPolicyWithoutTheLedger(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[ipamv1alpha1.UnmetPolicy]bool{ipamv1alpha1.UnmetRefuse: true, ipamv1alpha1.UnmetWait: false} {

@@ -37,8 +37,8 @@ func (e *engaging) GetCluster(ctx context.Context, name multicluster.ClusterName
 	return e.Clusters.GetCluster(ctx, name)
 }
 
-// A second CREATE of a name gets no answer until the claim of the first CREATE was seen, or that CREATE has failed, or
-// a minute is over. Then it gets a block of its own.
+// A second CREATE of a name gets no answer while the first CREATE is not settled. The first CREATE is settled when its
+// claim is seen, when it fails, or after a minute. Then the second CREATE gets a block of its own.
 func TestAnswer_WaitsForTheFirstCreate(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*scene, ledger.Holder){

@@ -44,8 +44,8 @@ func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
-// A CREATE is forgotten once the cache shows the record of its claim, also if the write of that record was not
-// answered.
+// A CREATE is forgotten once the cache shows the record of its claim, even if the answer to the write of that record
+// was lost.
 func TestReconcile_ForgetsTheCreateOfARecordedClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -61,8 +61,8 @@ func TestReconcile_ForgetsTheCreateOfARecordedClaim(t *testing.T) {
 	}
 }
 
-// While the ledger is away, a claim that was just answered stays Ready, and an older one stays so at the first fault.
-// Faults that last set Ready to False; the claim still shows its block.
+// While the ledger is away, a claim that was just answered stays Ready. An older claim stays Ready at the first fault.
+// A second fault sets Ready to False, and the claim still shows its block.
 func TestReconcile_ShowsOnlyALastingFaultOnAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -119,8 +119,8 @@ func TestReconcile_AsksForAClaimThatAnotherLeaderAnswered(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
 }
 
-// A kcp that was restored from an older copy has neither the claim nor its record, and the cache may learn of the
-// missing record first. The record is not written again before a server shows the claim: it would pass for proof that
+// A kcp that was restored from an older copy has neither the claim nor its record. The cache may learn of the missing
+// record first. The record is not written again before a server shows the claim: a new record would pass for proof that
 // this kcp knew the claim, and the block would be freed.
 func TestReconcile_WritesNoRecordWhileNoServerShowsTheClaim(t *testing.T) {
 	t.Parallel()
@@ -147,10 +147,10 @@ func TestReconcile_WritesNoRecordWhileNoServerShowsTheClaim(t *testing.T) {
 	}
 }
 
-// A server may not know a claim when the claim is written: the claim was deleted, or the server was restored from a
-// copy that is older than the claim. The claim is reported as missed, with its last state, but only after the cache had
-// time to show its deletion.
-func TestReconcile_ReportsADeniedClaimAsMissedAfterTheCacheLag(t *testing.T) {
+// A claim is written, and the server does not know it: the claim was deleted, or the server was restored from an older
+// copy. The claim is reported as missed, with its last state. The report comes only when the cache had time to show a
+// deletion.
+func TestReconcile_ReportsAClaimUnknownToTheServerOnlyAfterTheCacheLag(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
@@ -168,8 +168,8 @@ func TestReconcile_ReportsADeniedClaimAsMissedAfterTheCacheLag(t *testing.T) {
 	}
 }
 
-// A server that does not know the field stores a claim without its allocation ID. The claim keeps its block, which
-// passes to its UID, but only once a server shows the claim.
+// A server that does not know status.allocationID stores the claim without it. The claim keeps its block. The block
+// passes to the claim's UID, but only once a server shows the claim.
 func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -189,8 +189,8 @@ func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 }
 
-// A claim is stored with a copy of the status of the former claim of its name. It keeps the block that is bound to the
-// copied allocation ID. The block is never free in between.
+// A claim is stored with a copy of the status of the former claim of its name. The new claim keeps the block that is
+// bound to the copied allocation ID. The block is never free in between.
 func TestReconcile_KeepsTheBlockOfACopiedID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -260,8 +260,8 @@ func TestReconcile_KeepsThePolicyOfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
-// An event tells the first refusal of a claim, also if the answer to CREATE has set it. The claim is not written for
-// that.
+// An event tells the first refusal of a claim, even if the answer to CREATE has set the refusal. The claim is not
+// written.
 func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
@@ -279,7 +279,7 @@ func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	}
 }
 
-// If a retained record of its name comes to light, an answered claim keeps its block, and is not Ready.
+// An answered claim keeps its block if a retained record of its name comes to light. The claim is not Ready then.
 func TestReconcile_KeepsAnAnsweredBlockBesideARetainedRecord(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

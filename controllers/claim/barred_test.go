@@ -82,7 +82,7 @@ func (q *quotaed) records() int {
 	return len(list.Items)
 }
 
-// run reconciles each claim when its queue would, for this time.
+// run plays the queue for the duration d: it reconciles each claim when the claim is due.
 func (q *quotaed) run(d time.Duration) {
 	q.Helper()
 	for end := q.now.Now().Add(d); ; {
@@ -111,7 +111,7 @@ func (q *quotaed) run(d time.Duration) {
 
 // While a quota forbids all records of a namespace, only one claim tries again, in the end every five minutes. The
 // claims keep their blocks, and say why they are not Ready. Soon after the quota has gone, each claim has its record,
-// by one try.
+// and needed one more try for it.
 func TestReconcile_SeldomTriesForbiddenRecords(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 10)

@@ -127,9 +127,10 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	return pool, above, nil
 }
 
-// carve makes the pool of one level of a chain, in the first candidate of the plan that has room. The only candidate is
-// the pool above. At the top of the chain above is zero, and the candidates are pools that users wrote. The limit of
-// pools is checked only for a pool that all workspaces share, and never for an address space that begins with the pool.
+// carve makes the pool of one level of a chain. At the top of the chain, above is zero, and the pool is made in the
+// first candidate of the plan that has room. The candidates are pools that users wrote. Below the top, the only
+// candidate is the pool above. The limit of pools is checked only for a pool that all workspaces share, and never for
+// an address space that begins with the pool.
 func (d *decision) carve(
 	ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool,
 ) (made ledger.Pool, err error) {
@@ -182,9 +183,9 @@ func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[led
 	})
 }
 
-// unlike returns the name of a pool in the workspace of the platform. The usual name has eight digits of the digest. If
-// another derived pool has that name, unlike returns a name with the whole digest. Otherwise a tenant could choose a
-// scope whose pool takes the usual name, and this pool would get no IPPool.
+// unlike returns the name of a pool in the workspace of the platform. The usual name has eight digits of the pool's
+// digest. If another derived pool has that name, unlike returns a name with the whole digest. Otherwise a tenant could
+// choose a scope whose pool takes the usual name of another scope's pool, and that pool would get no IPPool.
 func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	id := made.Derived.ID()
 	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
@@ -225,8 +226,8 @@ func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []mis
 }
 
 // start returns how many levels of a chain have their pool, and the deepest of these pools. If a former class has made
-// that pool, and it no longer fits, start retires it, and the claim makes its own. If the pool is in use, start returns
-// a refusal. A dry run retires nothing.
+// that pool, and the pool no longer fits, start retires the pool, and the claim makes another one. If the pool is in
+// use, start returns a refusal instead. A dry run retires nothing.
 func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
 	for from, pool = d.deepest(chain); from > 0; from, pool = d.deepest(chain[:from-1]) {
 		unfit := d.unfit(chain[:from], pool)

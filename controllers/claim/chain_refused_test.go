@@ -29,9 +29,9 @@ func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	must.Do(n, n.tenant.Client.Create(n.Context(), bare(claim)))
 }
 
-// A claim whose network cannot be made, because the root is full, is in no waiting list of the ledger. A change of a
-// pool that was made for a class of its chain wakes it, if the pool is in its own workspace or in the platform's, and
-// not if it is in another workspace. Once the root has room, the claim is bound.
+// A claim needs a network, and the root is too full to make it. The claim is in no waiting list of the ledger. It is
+// woken when a pool that was made for a class of its chain changes, in its own workspace or in that of the platform. A
+// pool in any other workspace does not wake it. Once the root has room, the claim is bound.
 func TestChain_WaitsForALevel(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -107,8 +107,8 @@ func TestChain_LimitsNoSharedPools(t *testing.T) {
 	}
 }
 
-// A class that was deleted and made again uses the pools of the former class of its name. If it would make them
-// otherwise, claims that need them are refused. A class that was edited uses its pools.
+// A class that was deleted and made again uses the pools of the former class of its name. If the new class would make
+// these pools otherwise, claims that need them are refused. A class that was edited uses its pools.
 func TestChain_RefusesUnfitPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	again := func(c *ipamv1alpha1.IPClass) { c.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour)) }
@@ -274,8 +274,8 @@ func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 	}
 }
 
-// A claim is refused because its class does not fit another class, which has the same parent or the same pool. When the
-// other class is deleted, the claim is woken, and bound.
+// A claim is refused because its class does not fit another class with the same parent or the same pool. When the other
+// class is deleted, the claim is woken, and bound.
 func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 	t.Parallel()
 	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"), gen.Below(subnet))

@@ -77,8 +77,9 @@ func TestChain_IsMadeOnceTheLedgerIsCompared(t *testing.T) {
 	}
 }
 
-// A claim in a network and location that have pools costs one transaction, as without a network, and publishes nothing.
-func TestChain_CostsOneTransactionOnceItIsMade(t *testing.T) {
+// In a network and location whose pools exist, a claim costs one transaction, as it does without a network. It
+// publishes nothing.
+func TestChain_BindsByOneTransactionOnceItsPoolsExist(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	revision := func(name string) int64 {
@@ -198,7 +199,7 @@ func TestChain_NamesAPoolByItsDigestIfTheNameIsTaken(t *testing.T) {
 	}
 }
 
-// A refusal names the root pool if that is full. For a full pool of the chain it names the class alone.
+// If the root pool is full, the refusal names it. If a pool of the chain is full, the refusal names only its class.
 func TestChain_NamesTheFullRoot(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -256,7 +257,8 @@ func TestChain_DryRunMakesNothing(t *testing.T) {
 	}
 }
 
-// A dry run for an address that the pool to be made would not contain, or would exclude, is refused as the CREATE is.
+// A dry run asks for an address that the pool would not contain, or would exclude, once it is made. The dry run is
+// refused as the CREATE is.
 func TestChain_DryRunIsRefusedAsTheCreateIs(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]ipamv1alpha1.Reason{

@@ -24,7 +24,7 @@ type combination struct {
 	tenancy string // of their pools
 	unique  string // uniqueWithin of the class of the claims: roles with spaces between them
 	own     bool   // the root pool is the tenant's
-	hidden  bool   // the classes above are for nobody, and that of the claims for listed workspaces
+	hidden  bool   // no workspace may use the classes above, and listed ones may use the class of the claims
 	exact   bool   // each claim says its length
 }
 
@@ -120,8 +120,8 @@ func (c combination) key(workspace string, scope [3]string) (pool, space string)
 	return pool, space
 }
 
-// In each combination the claims of two workspaces get the blocks that the fields of the classes promise: one after the
-// other within an address space, and the same again in another address space.
+// In each combination the claims of two workspaces get the blocks that the fields of the classes promise. Within an
+// address space the blocks follow one after the other. Another address space has the same blocks again.
 func TestCombinations_GiveThePromisedBlocks(t *testing.T) {
 	t.Parallel()
 	for _, c := range combinations() {

@@ -200,10 +200,10 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 	return slot.Record
 }
 
-// onRecord reacts to records that are created or deleted. If the cache does not show the claim of a new record, it
-// hints at the holder of the record's block. If the deletion of a retained record is seen, it hints at the holder, too.
-// If the record of a claim is deleted, it requeues the claim, which writes the record again. It also requeues the
-// claims that wait for the name of a deleted record.
+// onRecord reacts to records that are created or deleted. If the cache does not show the claim of a new record,
+// onRecord reports the claim as missed. If a retained record is seen deleted, onRecord hints at the holder of its
+// block. If the record of a claim is deleted, onRecord requeues the claim, which writes the record again. It also
+// requeues the claims that wait for the name of a deleted record.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {

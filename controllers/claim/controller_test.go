@@ -115,9 +115,9 @@ func TestOnClaim_TellsDeletedFromMissed(t *testing.T) {
 	}
 }
 
-// A record that comes while the cache does not show its claim is a hint, however new it is: its writer may have read
-// the claim from a stale cache. Nobody saw the deletion of the claim.
-func TestOnRecord_MissesTheClaimOfARecord(t *testing.T) {
+// A record comes while the cache does not show its claim: its writer may have read the claim from a stale cache. The
+// claim is reported as missed, because nobody saw its deletion. The age of the record does not matter.
+func TestOnRecord_ReportsAnUnseenClaimAsMissed(t *testing.T) {
 	t.Parallel()
 	claim, namesake := gen.Claim("c"), gen.Claim("c", gen.UID("uid-of-another"))
 	held := gen.Allocation("c", "p", "10.0.0.0/28")

@@ -64,7 +64,7 @@ type waits interface {
 	// unchecked is called when a pool was not compared yet with its IPPool. It returns an error if the claim must not
 	// report that yet.
 	unchecked(r ledger.Request) error
-	// anyway requeues the claim after a while. It is called if a change that could serve the claim may not wake it.
+	// anyway requeues the claim after a while. It is called if a change could serve the claim without waking it.
 	anyway()
 }
 
@@ -140,12 +140,12 @@ type need[T any] struct {
 	plan    resolve.Plan
 	request func(resolve.Candidate) ledger.Request
 	ask     asksFor[T]
-	more    func() error // refuses one more address space; nil: it may be made
+	more    func() error // returns why no further address space may be made; nil: each may be made
 	refuse  func(context.Context, resolve.Plan, []miss) error
 }
 
-// draw asks the candidates in turn, until one of them has room. It fails if a pool that the system has made is gone,
-// because the chain has changed.
+// draw asks the candidates in turn, until one of them has room. It fails if a derived pool among them is gone: the
+// chain has changed.
 func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error) {
 	var tried []miss
 	candidates := d.few(ctx, n.plan.Candidates, n.request)
@@ -210,7 +210,7 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	})
 }
 
-// byPlace sorts candidates by the number that of returns. Candidates with the same number keep their order.
+// byPlace sorts candidates by of(candidate), lowest first. Candidates with the same number keep their order.
 func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []resolve.Candidate {
 	place := make(map[types.UID]int, len(candidates))
 	for _, c := range candidates {
@@ -246,16 +246,16 @@ func (d *decision) few(
 	})[:mostAsked]
 }
 
-// refuse returns why the claim waits, and lets it wait for room at the candidates that were tried, and at no other
-// pool. It leaves out three kinds of candidates:
+// refuse returns why the claim waits. It lets the claim wait for room at the candidates that were tried, and at no
+// other pool. It leaves out three kinds of candidates:
 //   - a pool that excludes the address: room there does not help, and a change of the pool is one of the claim's
 //     topics
 //   - a pool that has room and refuses all the same: it would wake the claim at once, again and again
 //   - an address space that has not begun: it has no waiting list
 //
-// The claim is requeued after a while for the last two kinds, if candidates were not asked, and if no pool of a chain
-// was tried. If the claims of the workspace wait at too many pools, the claim waits at none: its message says so, and
-// waits.at requeues it.
+// The claim is requeued after a while if there is a candidate of the last two kinds, if candidates were not asked, or
+// if no pool of a chain was tried. If the claims of the workspace wait at too many pools, the claim waits at none: its
+// message says so, and waits.at requeues it.
 func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0
@@ -282,8 +282,8 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 	return refusal
 }
 
-// unstored says when the requested address becomes free, if an earlier CREATE of this name was answered with it and the
-// claim of that CREATE was not stored. Otherwise it returns nothing.
+// unstored says when the requested address becomes free, if a CREATE of this name was answered with the address, and
+// the claim of that CREATE was not stored. Otherwise unstored returns no text.
 func (d *decision) unstored(ctx context.Context, tried []miss) string {
 	for _, m := range tried {
 		blocks, err := d.r.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)

@@ -254,8 +254,8 @@ func (p *pass) findLeft(ctx context.Context) (err error) {
 	return err
 }
 
-// findRetained reads whether the claim gets the block that a retained record keeps. A claim that shows a block does not
-// get it, and waits for the deletion of the record.
+// findRetained reads whether the claim gets the block that a retained record keeps. A claim that shows a block already
+// does not get the retained one: it waits for the deletion of the record.
 func (p *pass) findRetained(ctx context.Context) (err error) {
 	found := p.slot.Record
 	if p.facts.showing != blank {
@@ -317,7 +317,7 @@ func (p *pass) prove(ctx context.Context) {
 // errIncomplete: the ledger may have lost the block that the claim shows.
 var errIncomplete = errors.New("a pool that it may show is not in the ledger, or is frozen")
 
-// forged returns an error unless it is certain that the claim was never given the block that it shows.
+// forged returns nil only if it is certain that the claim was never given the block that it shows.
 func (p *pass) forged(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	now, recorded, err := p.r.Releases.Published(ctx, p.decision.holder)

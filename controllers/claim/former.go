@@ -14,8 +14,9 @@ import (
 )
 
 // formers has the claims that were bound or deleted a moment ago, and whose blocks may be retained. For the names of
-// these claims the cache is not trusted: it may lack a record that keeps a block for the next claim of the name, or
-// from it. No rule of safety depends on formers: a restart loses them. The clock is required. Safe for concurrent use.
+// these claims the cache is not trusted: it may lack the record of a retained block. The next claim of the name gets
+// that block, or is refused because of it. No rule of safety depends on formers: a restart loses them. The clock is
+// required. Safe for concurrent use.
 type formers struct {
 	clock clock.PassiveClock
 
@@ -59,8 +60,8 @@ func (f *formers) note(h ledger.Holder) {
 	f.last[formerNameOf(h)] = former{holder: h, at: now}
 }
 
-// of returns the last claim of a holder's name. ok is false if that is the holder itself, or was not noted within
-// cacheLag.
+// of returns the last claim of a holder's name. ok is false if the last claim is the holder itself, or was noted longer
+// than cacheLag ago.
 func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,9 +69,9 @@ func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
 }
 
-// noteFormer notes a claim that was bound or deleted. If the claim's reclaim policy, or else that of its class, is
-// Delete, it notes nothing: the block will be freed. The next claim of the name may come before the caches show the
-// record.
+// noteFormer notes a claim that was bound or deleted, because the next claim of the name may come before the caches
+// show the record. It notes nothing if the claim's reclaim policy, or else that of its class, is Delete: the block will
+// be freed.
 func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
 	if err != nil || policy != ledger.Delete {

@@ -97,7 +97,8 @@ func TestFormer_IsKnownOnceItIsBound(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound " + id(first))
 }
 
-// A claim does not wait for the former claim of its name if that has freed its block, or will do so by its policy.
+// A claim does not wait for the former claim of its name if the former claim has freed its block, or will do so by its
+// policy.
 func TestFormer_DelaysNoClaimIfItFreesItsBlock(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]ipamv1alpha1.ReclaimPolicy{"Delete": ipamv1alpha1.ReclaimDelete, "by its class": ""} {
@@ -118,8 +119,8 @@ func TestFormer_DelaysNoClaimIfItFreesItsBlock(t *testing.T) {
 	}
 }
 
-// A former claim is forgotten after cacheLag.
-func TestFormers_AreForgotten(t *testing.T) {
+// A former claim is forgotten after cacheLag. A claim is not its own former claim.
+func TestFormers_ForgetAClaimAfterTheCacheLag(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	f := formers{clock: now}

@@ -8,8 +8,8 @@ import (
 )
 
 // A controller may be killed after any of its writes while it makes a network. The next controller gives each claim the
-// CIDR that its CREATE was answered with, or that its next CREATE asks for. When the claims are gone, nothing is left,
-// also if the client does not come back.
+// CIDR with which its CREATE was answered, or will be answered. When the claims are gone, nothing is left, even if the
+// client does not come back.
 func TestChain_SurvivesAKillWhileANetworkIsMade(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct{ outside, stores, leaves bool }{

@@ -20,8 +20,8 @@ const cacheLag = 10 * time.Second
 // memory has the facts about single claims that this replica knows, and that its cache does not show yet. It keeps a
 // pass from repeating a write, and from binding a block for a claim that is gone. No rule of safety depends on memory:
 // a restart loses it. An entry is removed when the cache shows the same, or when the claim's deletion is seen. A pass
-// that is under way then may add another entry, and its end removes that. The clock is required. Safe for concurrent
-// use.
+// may add another entry after the deletion was seen: the end of the pass removes it. The clock is required. Safe for
+// concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 
@@ -100,7 +100,7 @@ func (m *memory) met(claim types.UID, shown record.Slot) (lags bool) {
 	return lags
 }
 
-// hides reports whether the server has, or may have, another record of a claim than the slot that the cache shows.
+// hides reports whether the server has, or may have, another record of a claim than the cache shows.
 func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 	before := m.of(claim).record
 	return before.shows(shown) && m.clock.Since(before.at) < cacheLag
@@ -119,8 +119,8 @@ func (m *memory) recordFailure(claim types.UID) (again bool) {
 	return again
 }
 
-// lacks notes that the ledger does not have the block that a claim shows. It returns true if the first such call for
-// this block was at least the duration lasting ago. A process whose ledger is replaced by an older copy ends sooner
+// lacks notes that the ledger does not have the block that a claim shows. before is true if that was first noted for
+// this block at least the duration lasting ago. If the ledger is replaced by an older copy, the process ends sooner
 // than that.
 func (m *memory) lacks(claim types.UID, shown string) (before bool) {
 	m.update(claim, func(known *memo) {
@@ -235,10 +235,12 @@ func version(of record.Slot) string {
 var errGone = errors.New("the claim is gone, and the cache has missed it")
 
 // confirmAlive asks the servers about a claim that a server did not know. A cache that has missed the deletion of a
-// claim shows it until its next list. Until then each pass would bind a block for the claim, which would be freed
-// again. If the cache still shows the claim cacheLag later, confirmAlive hints that the claim is gone. It does not hint
-// earlier, because the event of the deletion says more: it tells a record that was stored after the deletion from a
-// record that is to be retained.
+// claim shows the claim until its next list. Until then each pass would bind a block for the claim, which would be
+// freed again.
+//
+// If the cache still shows the claim cacheLag later, confirmAlive reports the claim as missed. It does not do so
+// earlier, because the event of the deletion says more: whether the record was stored after the deletion, or is to be
+// retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
 	_, lasting := p.r.memory.markedGone(p.claim.UID)
 	gone, err := p.r.Releases.Gone(ctx, p.itself())

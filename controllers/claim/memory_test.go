@@ -130,9 +130,9 @@ func (s *servers) Gone(context.Context, ledger.Holder) (bool, error) {
 	return s.gone, s.err
 }
 
-// confirmAlive asks the servers about a claim that was denied. A claim that is gone stops waiting, and is reported as
-// missed if it was denied cacheLag ago. A claim that exists is no longer denied.
-func TestConfirm(t *testing.T) {
+// confirmAlive asks the servers about a claim that a server did not know. If the claim is gone, it stops waiting. It is
+// reported as missed if cacheLag has passed. If the claim exists, it counts as stored again.
+func TestConfirmAlive_AsksTheServersAboutAnUnknownClaim(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("no answer")
 	for _, tt := range []struct {
@@ -169,7 +169,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// interrupted is a ledger that calls by once, right after a Bind.
+// interrupted is a ledger that calls the function by after its first Bind.
 type interrupted struct {
 	views.Blocks
 	by func()
@@ -184,9 +184,9 @@ func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block,
 	return b, err
 }
 
-// A claim is deleted during its pass, which ends after the event of the deletion. Its memory is forgotten, it gets no
-// record, and the releases get a hint about the block that was bound too late: as deleted if the deletion was seen,
-// else as missed. If the cache still shows the claim, its memory and record stay.
+// A claim is deleted during its pass, which ends after the event of the deletion. The memory of the claim is forgotten,
+// and the claim gets no record. The releases get a hint about the block that was bound too late: as deleted if the
+// deletion was seen, and otherwise as missed. If the cache still shows the claim, its memory and record stay.
 func TestReconcile_ForgetsAClaimThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

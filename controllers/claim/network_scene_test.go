@@ -36,7 +36,7 @@ type networks struct {
 	gone      map[ledger.ClaimID]bool
 	restored  bool // nobody saw the deletion of the holders that are gone
 	unknown   bool // no server says whether a holder is gone
-	unstored  int  // how many times more no server knows the holder yet
+	unstored  int  // at how many further requests no server knows the holder yet
 	published []string
 	announced []string
 	fails     error // of Publish

@@ -34,9 +34,9 @@ func (d *decision) behind(c resolve.Candidate) bool {
 		d.r.announced.lags(c.Pool, d.r.clock) && d.r.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended. If another claim was set aside behind this
-// one, end queues that claim. behind says that the pass has ended behind an older claim. aside is true if the claim of
-// the pass is set aside for that: an older claim queues it later.
+// end notes that the pass of a claim has asked a candidate, or has ended. behind says that the pass has ended behind an
+// older claim. aside is true if the claim is set aside because of that: an older claim queues it later. If another
+// claim was set aside behind this one, end queues that claim.
 func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
 	aside, next, ok := r.waiting.end(claim, behind)
 	if ok {
@@ -110,9 +110,9 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 // move notes the stage of a woken claim.
 func (w *waiting) move(c *wokenClaim, to stage) { w.woken.Put(c.Key, c.Tenant, c.Since, to, due{}) }
 
-// made notes when the claim of a pass was created. The woken claim may be a former claim of its name, perhaps an older
-// one, and another claim may be set aside behind it. If that claim is behind no claim now, made returns it, to be
-// queued, and ok is true.
+// made notes when the claim of a pass was created. The claim that was woken under this name may be a former one,
+// perhaps an older one. So a claim that was set aside behind it may be behind no claim now: made returns that claim as
+// next, to be queued, and ok is true.
 func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -134,9 +134,9 @@ func (w *waiting) next(tenant string) (oldest mcreconcile.Request, ok bool) {
 	return c.Key, true
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended. If the pass has ended behind older claims,
-// and one of them is left, the claim is set aside. If ok is true, next is to be queued: a claim that was set aside, and
-// is behind no claim now.
+// end notes that the pass of a claim has asked a candidate, or has ended. If the pass has ended behind an older claim,
+// and that claim is still there, the claim of the pass is set aside. If ok is true, next is a claim that was set aside
+// and is behind no claim now. The caller queues it.
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()

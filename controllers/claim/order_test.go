@@ -31,7 +31,8 @@ func (s *scene) looks(name string) (cidr string, behind bool) {
 	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time, []topic{{poolTopic, "tenant", "own"}})
 }
 
-// older returns a function that makes a claim for a block of pool own. The claim is older than made by age.
+// older returns a function that makes a claim for a block of the pool named "own". The claim's creationTimestamp is age
+// before made.
 func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 	return func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
@@ -97,8 +98,8 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	}
 }
 
-// A former claim was woken, and then deleted. The new claim of its name does not take its place: it comes after claims
-// that are older than itself, and does not keep these waiting.
+// A former claim was woken, and then deleted. The new claim of its name does not inherit the former one's turn: the new
+// claim comes after all older claims, and does not keep them waiting.
 func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	t.Parallel()
 	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
@@ -138,8 +139,8 @@ func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	}
 }
 
-// An older claim was woken. A younger claim is behind it at each pool that could serve the older one. As long as the
-// older claim does not know its pools, that is any pool.
+// An older claim was woken. A younger claim is behind it at each pool that could serve the older claim. While the older
+// claim does not know its pools, the younger claim is behind it at every pool.
 func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -176,7 +177,8 @@ func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	}
 }
 
-// A claim by a new class is behind older claims by that class, though these do not know the parents of the class yet.
+// An older claim by a class was woken when the class came, and does not know the parents of the class yet. A younger
+// claim by the class is behind it.
 func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -190,7 +192,7 @@ func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
 	}
 }
 
-// A claim leaves a new pool to older claims for a moment only, even if these are never woken.
+// A claim leaves a new pool to older claims only for a moment, even if the older claims are never woken.
 func TestOrder_HoldsForAMomentOnly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -106,7 +106,7 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 var errUnstored = errors.New("the claim that holds the range is not stored yet")
 
 // settles reports whether the claim that holds a pool is known to exist, or to be gone. If a CREATE was answered with
-// the pool a moment ago, its claim may be about to be stored: another CREATE waits for that.
+// the pool a moment ago, its claim may be about to be stored. Another CREATE waits for that here.
 func (d *decision) settles(ctx context.Context, id ledger.PoolID, by ledger.Holder) (settled bool, err error) {
 	err = inTime(ctx, d.tenant(), turnTime, errUnstored, func() error {
 		if settled, err = d.r.Releases.SettleWitnessed(ctx, by); settled || err != nil || !d.begun {

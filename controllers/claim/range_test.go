@@ -119,8 +119,8 @@ func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
 	}
 }
 
-// A claim that was seen late, after its hold was given up, holds its range again. If another claim holds the range
-// meanwhile, the late claim loses it.
+// The hold of a claim was given up before the claim was seen. The claim holds its range again. If another claim holds
+// the range meanwhile, the late claim loses it.
 func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 	t.Parallel()
 	for name, rival := range map[string]bool{"nobody came": false, "another claim came": true} {
@@ -149,9 +149,9 @@ func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 	}
 }
 
-// The ledger has lost the pool of a range before anything but its claim showed the CIDR. The claim gets the same range
-// again, though others are free before it. If another claim has got these addresses, the first one keeps showing them until they
-// are taken back. A claim that no server knows gets nothing.
+// The ledger has lost the pool of a range, and only the claim shows the range's CIDR. The claim gets the same range
+// again, even if lower addresses are free. If another claim has the addresses of the range now, the first claim goes on
+// showing them until they are taken back. A claim that no server knows gets nothing.
 func TestRange_IsMadeAgainWhereItsClaimShowsIt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ taken, deleted, again bool }{
@@ -191,8 +191,8 @@ func TestRange_IsMadeAgainWhereItsClaimShowsIt(t *testing.T) {
 	}
 }
 
-// A CREATE needs a range with which another CREATE was just answered. It waits until the claim of that other CREATE is
-// stored, but not if that claim should have been stored long ago.
+// A CREATE was just answered with a range. Another CREATE that needs this range waits until the claim of the first one
+// is stored. It does not wait if that claim should have been stored long ago.
 func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -233,8 +233,8 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	}
 }
 
-// The range of an answered CREATE passes to the next CREATE of the name once a server confirms that no claim of the
-// first one exists, and not before.
+// The range of an answered CREATE passes to the next CREATE of the name only once a server confirms that no claim of
+// the first CREATE exists.
 func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -251,7 +251,7 @@ func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
 	}
 }
 
-// during plays ranges, and calls do once, before a pool is published.
+// during plays ranges, and calls the function do before it publishes its first pool.
 type during struct {
 	*networks
 	do func(ledger.Pool)
@@ -265,7 +265,7 @@ func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 	return d.networks.Publish(ctx, pool)
 }
 
-// after plays ranges, and calls do once, after a pool is published.
+// after plays ranges, and calls the function do after it has published its first pool.
 type after struct {
 	*networks
 	do func(ledger.Pool)
@@ -344,8 +344,8 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	}
 }
 
-// vanishing is a ledger that no longer shows a pool once the claim v holds it, except if that hold began at since. So
-// the CREATE of v fails once it holds the pool.
+// vanishing is a ledger that no longer shows a pool once a claim named v holds it. So the CREATE of v fails as soon as
+// it holds the pool. A hold that began at the time since does not count.
 type vanishing struct {
 	views.Pools
 	since time.Time

@@ -108,9 +108,9 @@ func TestRefused_ShowsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A claim that is doubted is queued, and stays doubted until it is dropped. A pool is not queued. A nil Doubts has no
+// Doubts queues a claim that is added, and has it until it is dropped. A pool is not queued. A nil Doubts has no
 // claims.
-func TestDoubts_QueueClaimsAlone(t *testing.T) {
+func TestDoubts_QueueClaimsAndNoPools(t *testing.T) {
 	t.Parallel()
 	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 	d := NewDoubts(inbox.New(known).Claims, known)

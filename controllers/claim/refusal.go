@@ -174,8 +174,8 @@ func say(tried []miss) string {
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// excluding says how many addresses of a pool without room its exclusions withhold: the others are in use. It is empty
-// if the pool excludes nothing.
+// excluding says how many addresses the exclusions of a pool without room withhold. The other addresses are in use. The
+// text is empty if nothing is excluded.
 func excluding(pool *ipamv1alpha1.IPPool) string {
 	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -201,7 +201,8 @@ func excluding(pool *ipamv1alpha1.IPPool) string {
 	return fmt.Sprintf("; spec.excludedCIDRs withholds %s of its %s addresses", total, cidr.Size(window))
 }
 
-// noPool returns the reason of a refusal if the ledger has no candidate as the catalog shows it.
+// noPool returns the reason of a refusal if there was no candidate that could be asked. The catalog may be older than
+// the ledger.
 func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 	if plan.ClassName == "" {
 		return ipamv1alpha1.ReasonPoolNotFound

@@ -48,7 +48,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 	return block, nil
 }
 
-// planReuse resolves a claim whose name a retained record has. It returns a refusal if the policy of the claim is not
+// planReuse resolves a claim whose name is that of a retained record. It returns a refusal if the claim's policy is not
 // Reuse, or if the claim would be refused even without that record.
 func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocation) (resolve.Plan, error) {
 	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))

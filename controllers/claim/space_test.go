@@ -48,8 +48,9 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 	}
 }
 
-// If the classes of a pool begin or cease to give its addresses once in each scope, the pool serves no claim until its
-// earlier blocks are released. A waiting claim is in no list of the ledger, and is requeued after a while.
+// The class of a pool changes between two kinds: one gives each address once, and the other once in each scope. The
+// pool then serves no claim until its earlier blocks are released. A waiting claim is in no list of the ledger, and is
+// requeued after a while.
 func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"first for all": false, "first in each scope": true} {
@@ -86,8 +87,8 @@ func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 	}
 }
 
-// If the class of a pool is made again, unique within other roles, the pool serves no claim until its earlier blocks
-// are released: it could give an address of a network twice.
+// The class of a pool is made again, and is unique within other roles now. The pool serves no claim until its earlier
+// blocks are released. Otherwise it could give an address of a network twice.
 func TestSpace_IsNotMixedWithSpacesOfOtherRoles(t *testing.T) {
 	t.Parallel()
 	class := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))

@@ -420,7 +420,7 @@ var allowed = map[being][]verb{
 }
 
 // Each action of the table is allowed for the state of the claim, and safe by the facts.
-func TestDecide_Safety(t *testing.T) {
+func TestDecide_TakesOnlySafeActions(t *testing.T) {
 	t.Parallel()
 	each(func(f facts) {
 		do := decide(f)

@@ -18,7 +18,7 @@ type topicKind uint8
 
 const (
 	classTopic   topicKind = iota // the class of this name
-	defaultTopic                  // any class: which one is the default, for one
+	defaultTopic                  // any class; each may become the default class, or cease to be it
 	poolTopic                     // the pool of this name
 	backingTopic                  // the pools of a workspace that name this class
 	labelTopic                    // the pools of a workspace, whatever their name
@@ -65,7 +65,7 @@ func topicsOf(
 	}
 }
 
-// topicsOfDefault lists these topics for a claim that gets the default class.
+// topicsOfDefault lists the topics of a claim that gets the default class.
 func topicsOfDefault(class string, from, platform directory.Workspace) []topic {
 	return append(classTopics(class, from, platform),
 		topic{kind: defaultTopic}, topic{kind: classTopic, name: class}, topic{kind: nameTopic, cluster: from.Cluster})
@@ -79,7 +79,7 @@ func classTopics(class string, from, platform directory.Workspace) []topic {
 	return topics
 }
 
-// topicsAbove lists further topics of a claim by a class with parents: those of the classes above.
+// topicsAbove lists the topics of the classes above the class of a claim.
 func topicsAbove(view *catalog.View, class string, from, platform directory.Workspace) (topics []topic) {
 	of, ok := view.Class(class)
 	for ok && of.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere

@@ -104,8 +104,8 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
 }
 
-// To prove that a claim was never given its block takes a list of all pools. So one worker at a time does it, and other
-// such claims wait.
+// The proof that a claim was never given its block takes a list of all pools. So one worker at a time proves it, and
+// other such claims wait.
 func TestUnbacked_IsProvedByOneWorkerAtATime(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "waits")
@@ -122,8 +122,8 @@ func TestUnbacked_IsProvedByOneWorkerAtATime(t *testing.T) {
 	}
 }
 
-// A claim that a finalizer keeps loses the block of another claim, too, also while its workspace gives up the export. A
-// claim that has its block shows it to the end.
+// A claim that is being deleted has a finalizer. It loses the block of another claim all the same, even while its
+// workspace gives up the export. A claim whose block is its own shows the block to the end.
 func TestUnbacked_IsTakenBackThoughAFinalizerKeepsTheClaim(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"forged": "", "unbound": "", "honest": "10.0.0.0/28"} {

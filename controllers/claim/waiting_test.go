@@ -29,8 +29,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// When a workspace is no longer bound or engaged, the waits of its claims end, here and in the ledger. Else the ledger
-// would hold room for them again and again.
+// When a workspace is no longer bound or engaged, the waits of its claims end, here and in the ledger. Otherwise the
+// ledger would hold room for them again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(t *testing.T, r *Reconciler){
@@ -134,8 +134,8 @@ func (w *lists) count(pool ledger.PoolID) int {
 	return len(w.at[pool])
 }
 
-// A claim leaves the waiting lists of the ledger when another claim has its name, also if it was replaced during the
-// pass that entered it there.
+// When another claim has the name of a waiting claim, the waiting claim leaves the waiting lists of the ledger. It does
+// so even if it was replaced during the pass that entered it there.
 func TestWaiting_EndsForAReplacedClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

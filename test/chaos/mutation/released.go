@@ -216,7 +216,7 @@ var released = []Mutant{
 		File:  "controllers/claim/memory.go",
 		Old:   "\t\tif lasting {\n",
 		New:   "\t\tif lasting || true {\n",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestConfirm"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestConfirmAlive"},
 	},
 	{
 		Name:  "a claim whose record lost its block is given another one",
@@ -454,21 +454,21 @@ var released = []Mutant{
 		File:  "controllers/claim/table.go",
 		Old:   "{being: of(created), left: of(ours), then: later}",
 		New:   "{being: of(created), left: of(ours), then: reuse}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_Safety"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_TakesOnlySafeActions"},
 	},
 	{
 		Name:  "a block that a claim shows is taken back before it is certain that it was never given",
 		File:  "controllers/claim/table.go",
 		Old:   "shown: of(none), then: prove}",
 		New:   "shown: of(none), then: takeBack}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_Safety"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_TakesOnlySafeActions"},
 	},
 	{
 		Name:  "a claim that is being deleted gets the block that another ID of its name holds",
 		File:  "controllers/claim/table.go",
 		Old:   "{being: of(deleted), shown: of(others), then: keep}",
 		New:   "{being: of(deleted), shown: of(others), then: inherit}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_Safety"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_TakesOnlySafeActions"},
 	},
 	{
 		Name:  "a CREATE that waited for an earlier one shows a block beside that of its claim",
