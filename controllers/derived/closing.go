@@ -44,8 +44,8 @@ type Closer struct {
 var _ door.Closer = (*Closer)(nil)
 
 // CloseRange implements door.Closer. For a claim that is Terminating it closes nothing: the first DELETE has done so.
-// Else the claim's owner could keep the range of a shared network closed, and other workspaces out, by a finalizer and
-// more DELETEs.
+// Otherwise the claim's owner could keep the range of a shared network closed by a finalizer and more DELETEs, and so
+// keep other workspaces out.
 func (c *Closer) CloseRange(
 	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
 ) (inside string, err error) {

@@ -26,7 +26,7 @@ const (
 	interval = 5 * time.Second
 	// stray is the age at which an IPPool with neither a status nor a pool in the ledger is deleted.
 	stray = time.Minute
-	// leftIdle is how long at most an idle pool stays whose workspace is bound nowhere.
+	// leftIdle limits how long an idle pool stays if its workspace is bound nowhere.
 	leftIdle = 10 * time.Second
 )
 
@@ -151,8 +151,8 @@ func (c *Controller) old(p ledger.Pool) bool {
 	return !never && c.Clock.Since(seen.since) >= after
 }
 
-// stays returns how long an idle pool stays, or that it is never retired for being idle. If its workspace is no longer
-// bound, it stays for leftIdle at most.
+// stays returns how long an idle pool stays. never is true if it is not retired for being idle. If its workspace is no
+// longer bound, the pool stays for leftIdle at most.
 func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
 	if of := p.Derived.Workspace.Cluster(); of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
 		return min(max(c.Idle, time.Nanosecond), leftIdle), false

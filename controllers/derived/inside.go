@@ -53,9 +53,9 @@ func (o occupant) String() string {
 	return "claim " + o.Namespace + "/" + o.Name
 }
 
-// inside lists the occupants of a pool and of the pools below it, counted at most. A pool below that no claim holds is
-// no occupant itself. The ledger is read only for pools that have a block in memory, however many idle pools there are:
-// the transaction that closes the pool notices a block that memory lacks.
+// inside lists the occupants of a pool and of the pools below it, and stops at the number counted. A pool below is an
+// occupant itself only if a claim holds it. The ledger is read only for pools that have a block in memory, however many
+// idle pools there are: the transaction that closes the pool notices a block that memory lacks.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
 		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // the DELETE of that claim may be under way
@@ -104,7 +104,8 @@ func (c *Closer) guests(p ledger.Pool, in ledger.ClusterName) *guests {
 	return &guests{Closer: c, pool: p, in: in, asks: looked, asked: map[ledger.ClaimID]int{}}
 }
 
-// next returns the occupants to ask for now: the least asked for, and of these the workspace's own first.
+// next returns the occupants to ask for now: those that were asked for least often, and of these the workspace's own
+// first.
 func (g *guests) next(inside []occupant) []occupant {
 	inside = slices.Clone(inside)
 	slices.SortStableFunc(inside, func(a, b occupant) int {
@@ -147,7 +148,8 @@ func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err e
 	return left, slices.ContainsFunc(left, func(o occupant) bool { return certain[o.Claim] }), err
 }
 
-// foresee returns what CloseRange would return, and changes nothing. It asks for occupants until one is there.
+// foresee returns what CloseRange would return, and changes nothing. It asks for occupants until it finds one that
+// stays.
 func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
 	left, err := c.inside(ctx, p)
 	if err != nil {

@@ -115,7 +115,7 @@ func freesNothing(t *testing.T, blocks int) {
 }
 
 // One DELETE asks the servers for a bounded number of claims inside, over all workspaces. It asks for the claims of its
-// own workspace first, and one that exists decides.
+// own workspace first. If one of them exists, the DELETE is refused.
 func TestCloseRange_AsksForFewClaims(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -188,9 +188,9 @@ func TestCloseRange_CountsAnEmptyRangeInside(t *testing.T) {
 	}
 }
 
-// A block inside whose claim nobody has seen keeps the range until its CREATE can no longer succeed, and the refusal
-// says until when. For a claim that was seen it does not say so. After that time a block without its claim keeps
-// nothing.
+// The block of a claim that nobody has seen keeps the range while the claim's CREATE may succeed. The refusal says
+// until when. For a claim that was seen, the refusal gives no time. Once the CREATE can no longer succeed, a block
+// without its claim keeps nothing.
 func TestCloseRange_SaysUntilWhenACreateMaySucceed(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)

@@ -199,10 +199,10 @@ var errLost = errors.New("the ledger may have lost blocks of the pool")
 // grace returns the time after which no DELETE that is admitted now can still fail.
 func (k *Keeper) grace() time.Time { return k.Clock.Now().Add(promise.Grace) }
 
-// begin closes an empty pool until that time, if by holds it, and reports whether the pool was open before. If the
-// ledger was not compared with the pool's IPPool yet, begin compares them first, and fails with errLost if the ledger
-// has lost something. Without an IPPool, no block of the pool was published: a CREATE is answered only when the IPPool
-// is there.
+// begin closes an empty pool until that time, and reports whether the pool was open before. by is the claim that has to
+// hold the pool; empty: no claim may hold it. If the ledger was not compared with the pool's IPPool yet, begin compares
+// them first, and fails with errLost if the ledger has lost something. Without an IPPool, no block of the pool was
+// published: a CREATE is answered only when the IPPool is there.
 func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, until time.Time) (bool, error) {
 	if k.Ledger.Recovery.Frozen(p.ID) {
 		object, _, err := k.seek(ctx, p)
@@ -290,9 +290,9 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 	return nil
 }
 
-// Retire deletes the IPPool of a derived pool, and then removes the pool from the ledger. It fails with
-// ledger.ErrPoolInUse if the pool is in use, and with ledger.ErrChanged if another claim than by holds it. If by is
-// empty, no claim may hold it.
+// Retire deletes the IPPool of a derived pool, and then removes the pool from the ledger. by is the claim that has to
+// hold the pool; empty: no claim may hold it. Otherwise Retire fails with ledger.ErrChanged. It fails with
+// ledger.ErrPoolInUse if the pool is in use.
 func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	_, err := k.begin(ctx, p, by, k.grace())
 	if errors.Is(err, ledger.ErrUnknownPool) {

@@ -115,7 +115,7 @@ func next(f facts) move {
 }
 
 // ofClosed returns the next move of a closed pool. A CREATE opens a pool that all workspaces share, as long as a claim
-// holds it. Else the claim's workspace could keep the pool closed to all others, by a finalizer or by DELETEs that
+// holds it. Otherwise the claim's workspace could keep the pool closed to all others, by a finalizer or by DELETEs that
 // always fail. When the claim goes, the pool stays for the blocks inside.
 func ofClosed(f facts) move {
 	switch {

@@ -30,7 +30,7 @@ type News struct {
 	pools catalog.Pools
 
 	mu sync.Mutex
-	// when each pool was registered whose range claim is gone, and which no claim holds again
+	// the pools whose range claim is gone, and that no claim holds again; each with the time of its registration
 	dropped map[ledger.PoolID]time.Time
 }
 

@@ -71,10 +71,11 @@ func (p *published) drop(id ledger.PoolID) {
 	}
 }
 
-// alone calls do while no other caller creates or deletes the IPPool of a pool. Else a deletion could miss an IPPool
-// that is being created, and a CREATE could be answered with an IPPool that is being deleted. kcp may serve a request
-// that its caller has given up. So if ctx ends meanwhile, alone returns its error, and do goes on for at most
-// requestTime.
+// alone calls the function do while no other caller creates or deletes the IPPool of a pool. Otherwise a deletion could
+// miss an IPPool that is being created, and a CREATE could be answered with an IPPool that is being deleted.
+//
+// kcp may serve a request that its caller has given up. So if ctx ends meanwhile, alone returns its error, and do goes
+// on for at most requestTime.
 func (p *published) alone(ctx context.Context, id ledger.PoolID, do func(context.Context) error) error {
 	for busy := p.enter(id); busy != nil; busy = p.enter(id) {
 		select {
@@ -98,8 +99,8 @@ func (p *published) alone(ctx context.Context, id ledger.PoolID, do func(context
 	}
 }
 
-// enter notes that the IPPool of a pool is being created or deleted. If it is already, enter returns a channel that is
-// closed at the end of that.
+// enter notes that the caller is about to create or delete the IPPool of a pool. If another caller is doing so already,
+// enter notes nothing, and returns a channel that is closed when that caller has ended.
 func (p *published) enter(id ledger.PoolID) (busy <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

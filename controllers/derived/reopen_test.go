@@ -47,7 +47,8 @@ func TestCloseRange_LeavesARangeThatIsOpenedMeanwhile(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// slowly is a client that calls create before each creation, and first before each deletion, if these are set.
+// slowly is a client that calls the function create before each creation, and the function first before each deletion,
+// if these are set.
 type slowly struct {
 	client.Client
 	create, first func()
@@ -139,7 +140,7 @@ func TestPublish_WaitsForADeletionWhoseCallerHasGone(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// asking calls then after each Settle.
+// asking calls the function then after each Settle.
 type asking struct {
 	Releases
 	then func()

@@ -51,7 +51,7 @@ func TestRetire_DeletesTheIPPoolFirst(t *testing.T) {
 	}
 }
 
-// slowRanges calls begun after each Begin, and retire before each Retire, if these are set.
+// slowRanges calls the function begun after each Begin, and the function retire before each Retire, if these are set.
 type slowRanges struct {
 	Ranges
 	begun, retire func()
@@ -72,7 +72,7 @@ func (r slowRanges) Retire(ctx context.Context, id ledger.PoolID, by ledger.Clai
 	return r.Ranges.Retire(ctx, id, by)
 }
 
-// While one caller retires a pool, another caller has retired it, and it was made again. The new pool stays open, and
+// A caller retires a pool. Meanwhile another caller has retired it, and it was made again. The new pool stays open, and
 // keeps its IPPool.
 func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	s := newScene(t)

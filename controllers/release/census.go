@@ -46,13 +46,15 @@ type censuses struct {
 	absences map[ledger.ClusterName]absence
 }
 
-// absent reports whether the suspect's workspace is bound nowhere. For that, two censuses must lack it: the first began
-// after the block was bound, and the second began after the time then, and late enough after the first; see apart.
-// absent returns errUncounted if another census has to be taken later. All suspects share the censuses. So the number
-// of censuses depends on how long workspaces go on leaving, and not on how many leave, or with how many claims.
+// absent reports whether the suspect's workspace is bound nowhere. Two censuses must lack the workspace. The first must
+// begin after the block was bound. The second must not begin before the given time, and must begin late enough after
+// the first; see apart. absent returns errUncounted if another census has to be taken later.
+//
+// All suspects share the censuses. So the number of censuses depends on how long workspaces go on leaving, and not on
+// how many workspaces leave, or on how many claims they have.
 //
 // Claims that went with a binding do not come back with the next binding. So if two censuses show for one block that
-// the workspace was absent, they show it for all blocks of the workspace that are as old.
+// the workspace was absent, they show it for all blocks of the workspace that are not newer.
 func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool, error) {
 	missed, ok := c.absence(s)
 	if ok && missed.confirmed {
@@ -114,8 +116,8 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// served notes that a read has shown a workspace as bound. asked is when the read began. It ends an absence that a
-// census found before.
+// served notes that a read has shown a workspace as bound. asked is when the read began. If a census has found the
+// workspace absent before that, the absence ends.
 func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,9 +152,9 @@ func (c *censuses) misses(s *suspect, latest census) bool {
 	return missed.confirmed
 }
 
-// census returns the latest census if will accepts it, else a new one. A new census is taken at most once in
-// Options.Absence, and by one worker, so that a server that hangs leaves all other workers free. It returns
-// errUncounted if none can be taken now, or if will refuses the new one, too.
+// census returns the latest census if the function will accepts it, and otherwise takes a new one. At most one new
+// census is taken in Options.Absence, and by one worker, so that a server that hangs leaves all other workers free.
+// census returns errUncounted if none can be taken now, or if will refuses the new one, too.
 func (c *censuses) census(ctx context.Context, will func(census) bool) (census, error) {
 	c.mu.Lock()
 	latest, tried := c.latest, c.tried

@@ -96,7 +96,7 @@ type crowd struct {
 	lists  int          // how many censuses were taken
 	asked  int          // how often a single holder was asked for
 	away   error        // a census fails with it; nil: it does not
-	doubt  *live.Census // returned by each census instead; nil: none is
+	doubt  *live.Census // the answer of each census; nil: the workspaces that are bound
 }
 
 func (c *crowd) Lookup(_ context.Context, claim ledger.ClaimID) (ledger.Block, bool, error) {
@@ -156,7 +156,7 @@ func (c *crowd) look(t *testing.T, by *Controller) int {
 }
 
 // Two censuses free the blocks of all workspaces that leave, however many these are and however many claims they have.
-// No claim is asked for by itself.
+// No server is asked for a single claim.
 func TestCensus_IsSharedByAllThatLeave(t *testing.T) {
 	for _, workspaces := range []int{1, 500} {
 		world, c, clock := newCrowd(t, workspaces, 20)
@@ -217,8 +217,8 @@ func TestCensus_FreesNoBlockThatIsNewer(t *testing.T) {
 	}
 }
 
-// A census without an endpoint, or of an endpoint slice that is younger than the blocks, frees nothing. Later censuses
-// are taken, and free the blocks if they lack the workspace without that doubt.
+// A census without an endpoint, or of an endpoint slice that is younger than the blocks, frees nothing. A later census
+// is taken, and frees the blocks if it lacks the workspace, has an endpoint, and its endpoint slice is older.
 func TestCensus_IsTakenAgainIfItIsInDoubt(t *testing.T) {
 	world, c, clock := newCrowd(t, 2, 1)
 	delete(world.bound, "0")
@@ -246,7 +246,7 @@ func TestCensus_IsTakenAgainIfItIsInDoubt(t *testing.T) {
 }
 
 // A census that began before a workspace left says nothing of that workspace. Its blocks are freed by later censuses,
-// and no claim is asked for by itself.
+// and no server is asked for a single claim.
 func TestCensus_SaysNothingOfALaterDeparture(t *testing.T) {
 	world, c, clock := newCrowd(t, 2, 1)
 	delete(world.bound, "0")

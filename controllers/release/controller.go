@@ -68,7 +68,7 @@ type Options struct {
 	// Dropped is called when the claim of an open range is gone, and its hold has ended. It must not block. Default: a
 	// function that does nothing.
 	Dropped func(ledger.PoolID)
-	// Workers that settle hints side by side. Default 32.
+	// Workers is how many hints are settled at the same time. Default 32.
 	Workers int
 	// Absence is the least time between two censuses that find a workspace unbound whose binding was seen to go. For any
 	// other workspace it is 30 times as long. Default 2 s.

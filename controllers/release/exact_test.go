@@ -73,8 +73,9 @@ func TestSettle_KeepsARecordThatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// A kcp that was restored from a backup lists neither the claims nor the bindings that are newer than the backup. So if
-// lists left out both a claim and the binding of its workspace, the block is freed only if that binding was seen to go.
+// A kcp that was restored from a backup lists neither the claims nor the bindings that are newer than the backup. Lists
+// may leave out both a claim and the binding of its workspace. Then the claim's block is freed only if that binding was
+// seen to go.
 func TestSettle_NeedsADepartureForAMissedUnboundClaim(t *testing.T) {
 	for name, tt := range map[string]struct {
 		departed, want bool
@@ -173,7 +174,8 @@ func TestSettle_BelievesNoRecordThatAStaleCacheMayHaveStored(t *testing.T) {
 	}
 }
 
-// Of two hints at a claim that is missed, the one counts that has the claim, and no hint is forgotten with another.
+// A claim is missed twice, and the second hint does not have the claim. The claim of the first hint is kept. If the
+// first hint is forgotten, the second is not.
 func TestMissed_KeepsTheClaim(t *testing.T) {
 	s := newScene(t)
 	s.Missed(s.holder, gen.Claim("c"))

@@ -56,8 +56,8 @@ func (c *Controller) young(s *suspect, now time.Time) bool {
 	return !failed
 }
 
-// shown reports whether a claim that has the holder's name now shows the holder's block or range, or is named by the
-// record of that block. Such a claim has lost its allocation ID, and its reconcile takes the block over.
+// shown reports whether a later claim of the holder's name has the holder's block or range: its status shows the block,
+// or the block's record names it. Such a claim has lost its allocation ID, and its reconcile takes the block over.
 func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if s.later == nil || !s.known {
 		return false, nil
@@ -82,9 +82,9 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	return !held || own.Prefix != s.prefix, nil // a block of another address domain may have the same prefix
 }
 
-// names reports whether the status of a claim names this pool. It is true, too, if the status names no pool, or the
-// ledger does not have this one. The claim may have had the same addresses from another pool, which it names, before
-// the ledger was restored, and wait for them now.
+// names reports whether the status of a claim may name this pool. It is true if the status names no pool, or if the
+// ledger does not have the pool. A status that names another pool does not count: before the ledger was restored, the
+// claim may have had the same addresses from that other pool, and it may wait for them now.
 func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
 	if of, is := ledger.AddressSpaceOf(id); is {
 		id = of
@@ -94,9 +94,9 @@ func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
 }
 
 // ask finds out whether the holder is gone. If the caches show its workspace as bound nowhere, ask asks the censuses
-// first. If the hint brought the holder's record, the deletion of that record may prove it ([Controller.goneByRecord]).
-// Otherwise ask reads the holder live. If a server says that the holder is gone, s gets a client of the workspace at
-// that server.
+// first. If the hint brought the holder's record, the deletion of that record may prove that the holder is gone
+// ([Controller.goneByRecord]). Otherwise ask reads the holder live. If a server says that the holder is gone, s gets a
+// client of the workspace at that server.
 func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	if !c.Bound(s.Cluster) {
 		then, departed := c.departure(s.Cluster)
@@ -183,8 +183,9 @@ func (c *Controller) unseen(s *suspect) bool {
 const relisting = 2 * time.Minute
 
 // proves reports whether the record of a holder whose deletion nobody saw proves that the server of the record has
-// known the holder. A reconcile whose cache is older than a restore of kcp stores the record of a new claim, and asks
-// no server before. So the record has to be older than the caches were when the claim was missed, or are now.
+// known the holder. A reconcile asks no server before it stores the record of a new claim. If its cache is older than a
+// restore of kcp, the server may never have known the claim. So the record must be older than relisting. Its age counts
+// at the time at which the claim was missed, or now if it was not missed.
 func (c *Controller) proves(own *ipamv1alpha1.IPAllocation, holder ledger.ClaimID) bool {
 	at := c.Clock.Now()
 	if seen := c.seen(holder); seen.missed {
@@ -195,11 +196,11 @@ func (c *Controller) proves(own *ipamv1alpha1.IPAllocation, holder ledger.ClaimI
 
 // goneByRecord tries to prove that the claim is gone, by two requests to one server: a read of the claim, and the
 // deletion of its record. It does so only if the hint brought the record, and if the table would then delete the record
-// and free the block. If it reports false, nothing is proved, and the caller asks for the holder.
+// and free the block. If it reports false, nothing is proved, and the caller asks the servers for the holder.
 //
 // The proof is that the server deletes exactly the record that was seen, by UID and resourceVersion. So the server
-// serves the workspace, and its state is newer than the record, which is newer than the claim. It has known the claim,
-// so its answer just before, that there is no such claim, counts.
+// serves the workspace. The server's state is newer than the record, and the record is newer than the claim: the server
+// has known the claim. So its answer just before, that there is no such claim, counts.
 func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	now, seen := c.Clock.Now(), c.seen(s.Claim)
 	if seen.record == nil || s.block.State != ledger.Bound {

@@ -43,7 +43,7 @@ func NewHints(passive clock.PassiveClock) *Hints {
 // Suspect hints that the holder of a block may be gone.
 func (i *Hints) Suspect(h ledger.Holder) { i.queue.Add(h) }
 
-// deletion is how a claim or pool was last seen that was deleted, or is missed. The zero value says that nothing is
+// deletion says how a claim or pool was last seen before it was deleted or missed. The zero value says that nothing is
 // known.
 type deletion struct {
 	number   uint64    // of the hint
@@ -95,11 +95,12 @@ func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipa
 	i.hint(h, seen)
 }
 
-// Missed hints that a list left out a claim whose deletion was not seen, that a server does not know a claim that the
-// cache shows, or that a record is there whose claim the cache does not show. In the last case last is nil. In a kcp
-// that was restored from a backup, all of these may be true of every claim that is newer than the backup. So the
-// claim's block is freed only if the server has had the claim's record for some time, and has thus known the claim, or
-// if the workspace's binding was seen to go. Otherwise the block is left to the sweep, which has a brake.
+// Missed hints that a claim may be gone whose deletion was not seen. A list left out the claim, a server does not know
+// a claim that the cache shows, or a record is there whose claim the cache does not show. In the last case last is nil.
+//
+// In a kcp that was restored from a backup, all of these may be true of every claim that is newer than the backup. So
+// the claim's block is freed only if the server has had the claim's record for some time, and has thus known the claim,
+// or if the workspace's binding was seen to go. Otherwise the block is left to the sweep, which has a brake.
 func (i *Hints) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := deletion{bound: true}
 	if last != nil {
@@ -119,7 +120,7 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 	return deletion{revision: claim.ResourceVersion, bound: claim.Status.AllocatedCIDR != "", claim: claim}
 }
 
-// sights keeps how claims and pools were last seen that were deleted, or are missed. Safe for concurrent use.
+// sights keeps how deleted and missed claims and pools were last seen. Safe for concurrent use.
 type sights struct {
 	mu      sync.Mutex
 	deleted map[ledger.ClaimID]deletion
@@ -172,8 +173,8 @@ func (s *sights) forgetRecord(claim ledger.ClaimID) {
 	}
 }
 
-// forget forgets how a claim was last seen, unless a hint after the one of this number has changed that. The later hint
-// is queued.
+// forget forgets how a claim was last seen, if the hint of this number was the last one to say so. A later hint is
+// queued, and still needs what it said.
 func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +184,8 @@ func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 }
 
 // forgetDeparture is how long after the last call of HasDeparted for a workspace its departure is forgotten. Each sweep
-// calls HasDeparted for each block of a workspace, and settle calls it for each hint. So a forgotten workspace has
-// neither.
+// calls HasDeparted for each block of a workspace, and settle calls it for each hint. So a workspace whose departure is
+// forgotten has neither blocks nor hints.
 const forgetDeparture = 24 * time.Hour
 
 // departure says when the binding of a workspace was seen to go.

@@ -73,8 +73,8 @@ func TestHints_KeepADeletionThatComesWhileAnotherHintIsSettled(t *testing.T) {
 	}
 }
 
-// A write of a claim may be answered with a 404 after the claim's deletion was seen. The hint of the 404 does not
-// replace that of the deletion.
+// A write of a claim may be answered with a 404 after the claim's deletion was seen. The hint of the deletion is kept
+// then, and the hint of the 404 does not replace it.
 func TestHints_KeepTheDeletionIfA404Follows(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
@@ -89,7 +89,7 @@ func TestHints_KeepTheDeletionIfA404Follows(t *testing.T) {
 
 // SawDeleted is true for a claim whose deletion was seen, until its release succeeds: the sweep leaves the claim to
 // that release. It is false for a claim that a list left out, because that claim may exist.
-func TestSawDeleted_UntilTheReleaseSucceeds(t *testing.T) {
+func TestSawDeleted_IsTrueUntilTheReleaseSucceeds(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	deleted, missed := p.answered("a"), gen.Claim("b")
@@ -136,8 +136,8 @@ func TestDeparted_IsForgottenAfterADay(t *testing.T) {
 }
 
 // If a workspace is bound again before its old claims are asked for, those claims went with the former binding. Their
-// blocks are released, even with the policy Retain, and even if a list left the claims out and the departure was seen.
-// The claims of the present binding are released as usual.
+// blocks are released even if their policy is Retain. They are released, too, if a list left the claims out and the
+// departure was seen. The claims of the present binding are released as usual.
 func TestDeparted_ReleasesTheClaimsOfAFormerBinding(t *testing.T) {
 	created := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -195,9 +195,9 @@ func TestDeparted_ReleasesTheClaimsOfAFormerBinding(t *testing.T) {
 	}
 }
 
-// If the claim of the name under the next binding shows the block, the block stays: that claim's reconcile takes it
-// over. If the claim shows the same prefix of another pool, the block is freed: in an address domain, the claim waits
-// for these addresses itself.
+// Under the next binding of its workspace, a claim of the same name may show the block of the former claim. Then the
+// block stays: the reconcile of the new claim takes it over. If the new claim shows the same prefix of another pool,
+// the block is freed: in an address domain, the new claim waits for these addresses itself.
 func TestSettle_KeepsABlockThatAClaimOfTheNextBindingShows(t *testing.T) {
 	for pool, settles := range map[string]bool{"p": false, "another": true} {
 		p := newPromise(t, ipamv1alpha1.ReclaimRetain)

@@ -59,8 +59,8 @@ func (p *promiseScene) causes() (causes []ledger.Cause) {
 	return causes
 }
 
-// A retained block is released when its lease is over, and not before. Neither a shorter lease, which is set meanwhile,
-// nor a second hint changes when that is. In doubt the block stays after that time, too.
+// A retained block is released when its lease is over, and not before. A shorter lease that is set meanwhile does not
+// change that time, nor does a second hint. In doubt the block stays even after that time.
 func TestLease_EndsAtItsTime(t *testing.T) {
 	t.Parallel()
 	p, expired := retainedFor(t, 10*time.Minute)
@@ -179,8 +179,8 @@ func (d *due) Due(now time.Time) (holders []ledger.Holder, next time.Time) {
 	return holders, next
 }
 
-// Expiry hints at its start at the blocks whose leases are over, and at each other block when its lease ends. News of a
-// lease that ends sooner cuts the wait short.
+// When Expiry starts, it hints at the blocks whose leases are over. It hints at each other block when the lease of that
+// block ends. News of a lease that ends sooner cuts the wait short.
 func TestExpiry_HintsWhenALeaseEnds(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -160,8 +160,8 @@ func TestPromise_LeavesTheBlockOfAnotherCreate(t *testing.T) {
 	p.wantBlocks(p.is(ledger.Bound))
 }
 
-// A block whose claim nobody has seen is kept while its CREATE may still succeed. Then it is freed, with
-// CauseCreateFailed in the history.
+// Nobody has seen the claim of a CREATE. The block of the CREATE is kept while the CREATE may still succeed. Then the
+// block is freed, with CauseCreateFailed in the history.
 func TestPromise_IsFreedWhenNoClaimComes(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
@@ -188,7 +188,7 @@ func TestPromise_IsFreedWhenNoClaimComes(t *testing.T) {
 	}
 }
 
-// unseen frees the block given, answers another CREATE, whose claim nobody sees, and returns the block of that.
+// unseen frees the block given, answers another CREATE, whose claim nobody sees, and returns the block of that CREATE.
 func (p *promiseScene) unseen() ledger.Block {
 	p.Helper()
 	must.Do(p, p.ledger.Release(p.Context(), p.given.Holder.Claim))
@@ -220,8 +220,8 @@ func TestPromise_IsFreedAtOnceIfItsCreateFailed(t *testing.T) {
 	p.wantBlocks()
 }
 
-// A new leader does not know which claims were seen. It does not free a block because its claim is absent, while the
-// block is younger than a CREATE may last.
+// A new leader does not know which claims were seen. It keeps the block of an absent claim until promise.Grace after
+// the bind, because the CREATE of the claim may still succeed. Then it frees the block.
 func TestPromise_StaysForGraceAfterAFailover(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
@@ -261,8 +261,8 @@ func TestPromise_StaysIfItsClaimHasLostTheID(t *testing.T) {
 	}
 }
 
-// A claim shows this block, but has another block in the ledger, which it is about to show. This block is freed only
-// when the claim shows the other one.
+// A claim shows the block given, but the ledger has another block for the claim, which it is about to show. The block
+// given is freed only when the claim shows the other block.
 func TestPromise_StaysWhileAClaimShowsIt(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)

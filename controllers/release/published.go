@@ -23,8 +23,8 @@ func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	return answer.Verdict == live.Gone && !c.seen(h.Claim).outdated(answer.Revision), err
 }
 
-// GoneWitnessed reports whether SettleWitnessed would find the holder gone: the servers lack it, and its deletion was
-// seen, or its IPAllocation is still there. It changes nothing.
+// GoneWitnessed reports whether SettleWitnessed would find the holder gone. The servers must lack the holder. In
+// addition, its deletion was seen, or its IPAllocation is still there and is not new. GoneWitnessed changes nothing.
 func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
@@ -54,8 +54,8 @@ func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.
 	return claim, nil
 }
 
-// Published reads a claim live, and whether a record names it. The claim is nil if no server shows it. It returns an
-// error if it could read one of the two only.
+// Published reads a claim live, and whether a record names it. The claim is nil if no server shows it. Published fails
+// if it cannot read the claim, or cannot read whether there is a record of a claim that is there.
 func (c *Controller) Published(
 	ctx context.Context, h ledger.Holder,
 ) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
@@ -71,8 +71,8 @@ func (c *Controller) Published(
 	return claim, own != nil, nil
 }
 
-// findRecord returns the record of the holder that the server of this answer has, or nil. The record has the holder's
-// ID, or one of the UIDs in or.
+// findRecord returns the record of the holder that the server of this answer has, or nil. The record names the holder's
+// ID. A record that names one of the UIDs in the list counts, too.
 func findRecord(
 	ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID,
 ) (*ipamv1alpha1.IPAllocation, error) {
@@ -117,8 +117,9 @@ func (c *Controller) Released(
 // released tries once to settle the release. gone reports whether the record is gone, and done whether another attempt
 // would be useless.
 //
-// If the release has retained the record, released deletes it. The API server, which was asked to delete the record,
-// might refuse: it judges the record as it was before, and reads it again only if it had taken it from its cache.
+// If Settle retains the record, released deletes the record, and settles once more to free the block. The API server
+// might refuse to delete the record itself: its policy decides by the record as it was read before this call, which
+// still names the claim. The API server reads the record again only if the first read came from the watch cache.
 func (c *Controller) released(
 	ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation,
 ) (gone, done bool, err error) {

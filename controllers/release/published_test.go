@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-func TestPublished(t *testing.T) {
+func TestPublished_ReadsTheClaimAndItsRecord(t *testing.T) {
 	t.Parallel()
 	claim := gen.Claim("c")
 	holder := ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}

@@ -76,8 +76,8 @@ func TestSettle_EndsTheHoldOfARangeWithItsClaim(t *testing.T) {
 	}
 }
 
-// If no claim was seen for a range by the time that its CREATE can no longer succeed (promise.Grace), the hold of the
-// range ends. The hold stays while a claim of the holder's name shows the range.
+// A CREATE was answered with a range, and no claim of it was seen. When the CREATE can no longer succeed
+// (promise.Grace), the hold of the range ends. The hold stays while a claim of the holder's name shows the range.
 func TestSettle_EndsTheHoldOfARangeWhoseCreateFailed(t *testing.T) {
 	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
 	shows.Status.AllocatedCIDR, shows.Status.PoolRef = "10.0.0.0/24", &ipamv1alpha1.PoolRef{Name: "net"}
@@ -114,7 +114,8 @@ func TestSettle_EndsTheHoldOfARangeWhoseCreateFailed(t *testing.T) {
 	}
 }
 
-// A hint drains neither a derived pool nor an address space. No IPPool has its ID, so that no server is asked for one.
+// A hint drains neither a derived pool nor an address space. No server is asked for an IPPool with their ID, because
+// there is none.
 func TestSettle_DrainsNoDerivedPool(t *testing.T) {
 	for _, id := range []ledger.PoolID{ledger.DerivedID("net", "w", nil), ledger.AddressSpaceID("uid-of-root", "w", nil)} {
 		s := newScene(t)
@@ -134,8 +135,8 @@ func rootScene(t *testing.T) *scene {
 	return s
 }
 
-// A root pool drains on the same answers of the servers on which a block is freed. An endpoint slice that is made while
-// a shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the slice is freed
+// The answers of the servers on which a block is freed drain a root pool, too. An endpoint slice that is made while a
+// shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the slice is freed
 // only if the binding was seen to go.
 func TestSettle_DrainsARootPoolOnTheVerdictsThatFreeABlock(t *testing.T) {
 	for name, tt := range map[string]struct {

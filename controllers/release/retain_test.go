@@ -116,8 +116,8 @@ func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	}
 }
 
-// TestSuccessor_FreesNoRetainedBlockOfAnotherPool: a deleted claim showed the prefix that is retained for its name, but
-// as one of another pool. Its release leaves the retained block.
+// TestSuccessor_FreesNoRetainedBlockOfAnotherPool: a block is retained for the name of a deleted claim. The claim
+// itself showed the same prefix of another pool. Its release leaves the retained block.
 func TestSuccessor_FreesNoRetainedBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	p, _ := retainedFor(t, time.Hour)

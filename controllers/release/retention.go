@@ -39,10 +39,10 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 	return r.clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
 }
 
-// retain retains the block, and removes the claim from its record, seen. The transaction that retains the block writes
-// the end of the lease, which never changes afterwards. If the record is retained already and the block is not, the
-// ledger has lost the end, and retain takes it from the record. The record of a former claim, whose block the holder
-// had, becomes the holder's.
+// retain retains the block in the ledger, and removes the claim from the record seen. The transaction that retains the
+// block writes the end of the lease, which never changes afterwards. If the record is retained already and the block is
+// not, the ledger has lost that end, and retain takes it from the record. If the record is of a former claim, whose
+// block the holder had, it becomes the record of the holder.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
 	retained := seen.Spec.ClaimRef == nil && seen.AllocationID() == types.UID(s.Claim)

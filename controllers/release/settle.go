@@ -50,9 +50,9 @@ func (c *Controller) noteFreed(ctx context.Context, h ledger.Holder) error {
 	return err
 }
 
-// again returns the time until an unsettled hint is requeued. A block that a CREATE in flight may show is asked about
-// when that CREATE can no longer succeed. If one census lacks the workspace, a second census counts after a fixed time.
-// Otherwise it is a backoff.
+// again returns the time until an unsettled hint is requeued. If a CREATE in flight may show the block, it is the time
+// until that CREATE can no longer succeed. If one census lacks the workspace, it is the time until a second census
+// counts. Otherwise it is a backoff.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
 	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && block.State == ledger.Bound &&
@@ -139,8 +139,8 @@ type suspect struct {
 	later     *ipamv1alpha1.IPClaim // the claim that has the holder's name there; nil: none
 }
 
-// holds notes the holder's block. It takes the holder's name from the ledger, too: a hint may have the name of another
-// object, and under that name a live holder would seem to be gone.
+// holds notes the holder's block. It takes the holder's name from the ledger, too. A hint may have the name of another
+// object, and a server that lacks that object would seem to say that the holder is gone.
 func (s *suspect) holds(b ledger.Block) {
 	s.Holder, s.known, s.prefix = b.Holder, true, b.Prefix
 	s.block, s.held, s.since, s.revision = b, true, b.BoundAt, b.Revision

@@ -83,7 +83,7 @@ func TestSettle_FindsTheRecordOfTheLongName(t *testing.T) {
 	}
 }
 
-// When a claim is gone, its record is deleted and its block freed, also if it has only one of them. The record of
+// When a claim is gone, its record is deleted and its block freed, even if it has only one of the two. The record of
 // another claim stays.
 func TestSettle_DeletesTheRecordAndFreesTheBlock(t *testing.T) {
 	own, anothers := gen.Allocation("c", "p", "10.0.0.0/28"), gen.Allocation("c", "p", "10.0.0.16/28")

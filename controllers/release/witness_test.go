@@ -97,7 +97,7 @@ func TestArrived_StartsTheAbsenceAgain(t *testing.T) {
 }
 
 // A shard may be started again more than once. If a server shows the claim between two censuses, its workspace is
-// bound, and the first census counts no more. An answer to a read that began before the first census changes nothing.
+// bound, and the first census no longer counts. An answer to a read that began before the first census changes nothing.
 func TestServed_StartsTheAbsenceAgain(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
