@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The reconcile of an answered claim writes its record, and neither the claim nor the ledger. It asks no server.
+// The reconcile of an answered claim writes the claim's record. It does not write the claim or the ledger, and asks no
+// server.
 func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

@@ -32,7 +32,7 @@ func deciding(ledger views.Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 
 // A claim waits at the pools that may serve it now, and at no others. At a pool that it may no longer use, room would
 // be held for it again and again.
-func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
+func TestTry_WaitsOnlyAtItsCandidates(t *testing.T) {
 	t.Parallel()
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
 		testbed.Pool("tenant", "uid-of-a", "10.0.0.0/24"), testbed.Pool("tenant", "uid-of-b", "10.1.0.0/24"))
@@ -60,7 +60,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 
 // A transaction whose answer was lost has bound a claim, and then no pool serves its class any more. The claim keeps
 // the block. A claim without a block stays Pending.
-func TestBind_FindsWhatALostAnswerHasGiven(t *testing.T) {
+func TestBind_FindsTheBlockOfALostAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, []client.Object{
 		gen.Class("internal", gen.DefaultLength(28)), readyPool("p", "10.0.0.0/24", gen.Visible(ipamv1alpha1.VisibilityPlatform)),

@@ -32,7 +32,7 @@ func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 // A claim needs a network, and the root is too full to make it. The claim is in no waiting list of the ledger. It is
 // woken when a pool that was made for a class of its chain changes, in its own workspace or in that of the platform. A
 // pool in any other workspace does not wake it. Once the root has room, the claim is bound.
-func TestChain_WaitsForALevel(t *testing.T) {
+func TestChain_WaitsUntilItsPoolsCanBeMade(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	first := n.create(scoped("c", endpoint, "net", "ams"))

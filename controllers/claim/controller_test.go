@@ -80,7 +80,7 @@ func (r *told) note(hint string, h ledger.Holder) {
 
 // An object that was seen deleted gives another hint than an object that a list left out: the second may be missing
 // because kcp was restored from a backup.
-func TestOnClaim_TellsDeletedFromMissed(t *testing.T) {
+func TestOnClaim_DistinguishesDeletedFromMissed(t *testing.T) {
 	t.Parallel()
 	claim, retained, held := gen.Claim("c"), &ipamv1alpha1.IPAllocation{}, &ipamv1alpha1.IPAllocation{}
 	retained.Namespace, retained.Name = "default", "alloc-1"

@@ -161,8 +161,8 @@ func (p *pass) has(ctx context.Context, block ledger.Block) error {
 }
 
 // findShown reads facts.shown: whether another ID of the claim's name holds the block that the claim shows. That may be
-// the ID of a former claim. It may also be the claim's own allocation ID: a server that does not know the field of that
-// ID drops it from the status. A text that is not a prefix lies in no pool.
+// the ID of a former claim. It may also be the claim's own allocation ID, if a server that does not know
+// status.allocationID has dropped it. A text that is not a prefix lies in no pool.
 func (p *pass) findShown(ctx context.Context) error {
 	p.facts.shown = none
 	prefix, _ := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)

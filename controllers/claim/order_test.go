@@ -179,7 +179,7 @@ func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 
 // An older claim by a class was woken when the class came, and does not know the parents of the class yet. A younger
 // claim by the class is behind it.
-func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
+func TestOrder_HoldsForANewClass(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	class := []topic{{backingTopic, "tenant", endpoint}, {kind: classTopic, name: endpoint}}
@@ -193,7 +193,7 @@ func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
 }
 
 // A claim leaves a new pool to older claims only for a moment, even if the older claims are never woken.
-func TestOrder_HoldsForAMomentOnly(t *testing.T) {
+func TestOrder_HoldsOnlyForAMoment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), []topic{{poolTopic, "tenant", "own"}})

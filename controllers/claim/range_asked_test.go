@@ -54,7 +54,7 @@ func TestRange_HasTheCIDRThatItAsksFor(t *testing.T) {
 
 // A range may have another length than its class says. The pools and blocks of the classes below still come from it,
 // and ranges that do not fit into it are refused.
-func TestRange_ServesWithAnotherLength(t *testing.T) {
+func TestRange_MayHaveAnotherLengthThanItsClassSays(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.create(asking("v", vpc, "", "2001:db8:8000::/56", 0))

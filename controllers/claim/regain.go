@@ -84,8 +84,8 @@ func (p *pass) again(ctx context.Context) (ledger.Request, error) {
 	}, nil
 }
 
-// remake makes the pools of the claim's chain again that the ledger has lost before their IPPools were published, so
-// that the block of the claim's record lies in them.
+// remake makes the lost pools of the claim's chain again, so that the block of the claim's record lies in them. The
+// ledger has lost these pools before their IPPools were published.
 func (p *pass) remake(ctx context.Context) error {
 	block, err := netip.ParsePrefix(p.slot.Record.Status.AllocatedCIDR)
 	if err != nil {

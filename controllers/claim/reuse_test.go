@@ -130,7 +130,7 @@ func TestReuse_SurvivesAKillAfterEachStep(t *testing.T) {
 	}
 }
 
-// slowly calls then after each hand-over, as if etcd had answered late.
+// slowly calls the function then after each hand-over, as if etcd had answered late.
 type slowly struct {
 	views.Retained
 	then func()
@@ -143,7 +143,7 @@ func (h slowly) HandOver(ctx context.Context, b ledger.Block, to allocator.Succe
 
 // A claim goes while the ledger gives it a retained block. The record of the former claim stays: by that record the
 // release retains the block again.
-func TestReuse_KeepsTheRecordOfTheFormerClaimWithoutAClaim(t *testing.T) {
+func TestReuse_KeepsTheFormerRecordIfTheClaimGoes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
 	s.retains("c")

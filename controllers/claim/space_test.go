@@ -145,8 +145,8 @@ func (f *foreseen) Preview(ctx context.Context, r ledger.Request) (netip.Prefix,
 }
 
 // There are more pools than a claim asks, and one has an address space for the network of the claim. Only that address
-// space is previewed, and gives the block. To preview the other pools would take a transaction of the one writer, for
-// which all workspaces wait: it would confirm that they have no address space.
+// space is previewed, and gives the block. To preview the other pools would take a transaction, which confirms that
+// they have no address space. All workspaces share the one writer, and would wait for that transaction.
 func TestSpace_ChoosesAmongManyPoolsFromMemory(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))}

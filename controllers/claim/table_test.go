@@ -451,7 +451,7 @@ func TestDecide_ReadsNoMoreThanItNeeds(t *testing.T) {
 }
 
 // Each rule decides for some facts: without it, another action would follow.
-func TestDecide_EveryRuleIsNeeded(t *testing.T) {
+func TestDecide_NeedsEveryRule(t *testing.T) {
 	t.Parallel()
 	for i, r := range rules {
 		without, needed := slices.Delete(slices.Clone(rules), i, i+1), false

@@ -30,7 +30,7 @@ func (h hurried) Lookup(ctx context.Context, id ledger.ClaimID) (ledger.Block, b
 
 // A retained record is deleted after a pass has read it, and before the claim waits for its deletion. The pass binds
 // the claim all the same, because the event of the deletion woke nobody.
-func TestReuse_GoesOnWithoutARecordThatGoes(t *testing.T) {
+func TestReuse_BindsIfTheRetainedRecordGoes(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]gen.ClaimOption{
 		"no claim that reuses": gen.OnRetained(""),

@@ -133,7 +133,7 @@ type trusting struct {
 func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 
 // If a pool cannot be read, the other pools of its address domain do not wait for it.
-func TestReconcile_ShowsAPoolThatCannotBeRead(t *testing.T) {
+func TestReconcile_LetsTheDomainOfAnUnreadablePoolGoOn(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
 	noting := trusting{p.Ledger.Recovery, map[ledger.PoolID]bool{}}

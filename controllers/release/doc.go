@@ -6,7 +6,7 @@
 // a queue of its own, which needs no engaged cluster and outlives the
 // workspace's engagement:
 //
-//	hint ──▶ facts: verdict of the servers × block × record × who may show it ──▶ table ──▶ action
+//	hint ──▶ facts: verdict of the servers × block × record × may it be shown ──▶ table ──▶ action
 //
 //	alive ──▶ nothing
 //	gone ───▶ retain the record and the block, or delete the record, then free the block

@@ -16,8 +16,8 @@ import (
 )
 
 // Hints are the holders that may be gone, how each was last seen, and the workspaces whose bindings were seen to go.
-// Workspaces take turns. Hints are made before the Controller that settles them, because others hint earlier. Make them
-// with NewHints. They are safe for concurrent use.
+// Workspaces take turns. Hints are made before the Controller that settles them, because other parts add hints earlier.
+// Make them with NewHints. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
 	clock clock.PassiveClock

@@ -216,7 +216,7 @@ func TestSettle_KeepsABlockThatAClaimOfTheNextBindingShows(t *testing.T) {
 }
 
 // A workspace that deletes many claims at once delays each release of another workspace by at most one of its own.
-func TestHints_WorkspacesTakeTurns(t *testing.T) {
+func TestHints_LetWorkspacesTakeTurns(t *testing.T) {
 	hints := NewHints(clocktesting.NewFakePassiveClock(time.Now()))
 	defer hints.queue.ShutDown()
 	for _, name := range []string{"a", "b", "c"} {

@@ -54,7 +54,7 @@ func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 
 // If the record of another claim has the usual name, the holder's record has the long name. Settle deletes or retains
 // the holder's record, and leaves the other record as it is.
-func TestSettle_FindsTheRecordOfTheLongName(t *testing.T) {
+func TestSettle_FindsTheRecordUnderItsLongName(t *testing.T) {
 	names := ipamv1alpha1.AllocationNames("default", "c")
 	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain} {
 		other, own := gen.Allocation("c", "p", "10.0.0.16/28"), gen.Allocation("c", "p", "10.0.0.0/28")

@@ -237,14 +237,14 @@ var released = []Mutant{
 		File:  "controllers/claim/act.go",
 		Old:   "err != nil || p.facts.held == own {\n\t\treturn err",
 		New:   "err != nil {\n\t\treturn err",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsWhatALostAnswerHasGiven"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsTheBlockOfALostAnswer"},
 	},
 	{
 		Name:  "a claim that a lost answer has given a block shows no requested length",
 		File:  "controllers/claim/status.go",
 		Old:   "status.Requested = cmp.Or(status.Requested, fmt.Sprintf(\"/%d\", block.Prefix.Bits()))",
 		New:   "status.Requested = cmp.Or(status.Requested, \"\")",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsWhatALostAnswerHasGiven"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsTheBlockOfALostAnswer"},
 	},
 	{
 		Name:  "a range is kept for a claim that names another pool",
@@ -272,14 +272,14 @@ var released = []Mutant{
 		File:  "controllers/claim/act.go",
 		Old:   "p.facts.held, p.facts.record, p.facts.server = own, spent, unread",
 		New:   "p.facts.held, p.facts.record = own, spent",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_KeepsTheRecord"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_KeepsTheFormerRecord"},
 	},
 	{
 		Name:  "a retained record is deleted for a claim that only a cache shows",
 		File:  "controllers/claim/table.go",
 		Old:   "\t{record: of(spent), server: of(unread), then: askServer}, // the ledger may have taken long to give the block\n",
 		New:   "",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide|TestReuse_KeepsTheRecord"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide|TestReuse_KeepsTheFormerRecord"},
 	},
 	{
 		Name:  "waits for etcd make the rounds of the sweep longer",

@@ -49,7 +49,7 @@ var tenants = []Mutant{
 		File:  "controllers/claim/topics.go",
 		Old:   "topic{levelTopic, cluster, made.Name}",
 		New:   "topic{kind: classTopic, name: made.Name}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_WaitsForALevel"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_WaitsUntilItsPoolsCanBeMade"},
 	},
 	{
 		Name:  "a shared network wakes the root pools of all workspaces",
