@@ -37,7 +37,7 @@ func addReleases(
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Hints: hints, Ledger: views.Of(alloc), Answers: answers, Ranges: alloc.Derived(), Oracle: reader,
 		Bound: opts.Ledger.serves, Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of,
-		Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Reclaims: classes.Reclaims, HasAll: adopter.Complete, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(alloc.Pools(), pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,
 	})

@@ -49,7 +49,7 @@ type Options struct {
 	Compare func(context.Context, ledger.PoolID) (bool, error)
 	// Complete reports whether the ledger has every pool that a claim's status may name, and has lost nothing of these
 	// pools. The claim is of this workspace.
-	Complete func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	Complete func(context.Context, ledger.ClusterName, client.Object) (bool, error)
 	// Ranges publishes the pools that are made for claims, and ends their releases.
 	Ranges Ranges
 	// Doubts are the claims that are compared with the ledger although they seem to be bound. Default: none.

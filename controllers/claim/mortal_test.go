@@ -70,6 +70,7 @@ func (m *mortal) begins(writes int) {
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}
 	frees := must.Get(release.New(noManager{}, release.Options{
+		HasAll: func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil },
 		Ledger: views.Of(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
@@ -78,7 +79,7 @@ func (m *mortal) begins(writes int) {
 	m.frees = frees
 	m.closer = &keeping.Closer{
 		Keeper: keeper, Releases: frees,
-		HasAll:   func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
+		HasAll:   func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil },
 		InOffice: m.ledger.InOffice,
 	}
 	m.Ranges, m.Releases = announcer{m.closer, m}, frees

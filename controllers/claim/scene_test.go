@@ -170,7 +170,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 			Compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 			Sees:     func() error { return nil },
 			Answers:  promise.NewAnswers(testbed.Stopped{PassiveClock: s.now}, func(h ledger.Holder) { s.suspected = append(s.suspected, h) }),
-			Complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
+			Complete: func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil },
 		},
 		clusters: clusters, started: func() time.Time { return time.Now().Add(-time.Hour) },
 		memory: memory{clock: clock.RealClock{}}, formers: formers{clock: s.now}, clock: s.now, maker: record.Maker{Clock: s.now},

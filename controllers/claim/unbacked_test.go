@@ -110,12 +110,12 @@ func TestUnbacked_IsProvedByOneWorkerAtATime(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "waits")
 	f.taking.Lock()
-	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
+	f.Complete = func(context.Context, ledger.ClusterName, client.Object) (bool, error) {
 		t.Error("the pools are listed while another worker does so")
 		return true, nil
 	}
 	f.keeps("another claim is looked into")
-	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil }
+	f.Complete = func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil }
 	f.taking.Unlock()
 	if got := f.look(3 * time.Hour).Status.AllocatedCIDR; got != "" {
 		t.Errorf("the claim shows %s once no other is looked into; want nothing", got)
@@ -154,7 +154,7 @@ func TestUnbacked_IsTakenBackThoughAFinalizerKeepsTheClaim(t *testing.T) {
 func TestUnbacked_TakesBackATextThatIsNotAPrefix(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "no-prefix")
-	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
+	f.Complete = func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return false, nil }
 	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
 	must.Do(t, f.tenant.Client.Status().Update(t.Context(), f.claim))
 	f.servers.claim = f.claim
@@ -176,10 +176,10 @@ func TestUnbacked_IsKeptInDoubt(t *testing.T) {
 		"a server shows its record": func(f *forgery) { f.servers.recorded = true },
 		"the servers are away":      func(f *forgery) { f.servers.away = errors.New("away") },
 		"the ledger is not complete": func(f *forgery) {
-			f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
+			f.Complete = func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return false, nil }
 		},
 		"a shard is away": func(f *forgery) {
-			f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
+			f.Complete = func(context.Context, ledger.ClusterName, client.Object) (bool, error) {
 				return true, errors.New("away")
 			}
 		},
@@ -211,8 +211,8 @@ func TestUnbacked_KeepsABlockThatWasAdoptedMeanwhile(t *testing.T) {
 	f.claim.Status = shows("10.0.0.32/28")
 	must.Do(t, f.tenant.Client.Status().Update(t.Context(), f.claim))
 	f.servers.claim = f.claim
-	f.Complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
-		prefix := netip.MustParsePrefix(shows.Status.AllocatedCIDR)
+	f.Complete = func(ctx context.Context, _ ledger.ClusterName, shown client.Object) (bool, error) {
+		prefix := netip.MustParsePrefix(shown.(*ipamv1alpha1.IPClaim).Status.AllocatedCIDR)
 		holder := ledger.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
 		_, err := f.ledger.Recovery().Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)
 		return true, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	poll "k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -35,7 +36,7 @@ type Closer struct {
 	Releases Releases
 	// HasAll reports whether the ledger has every pool that the status of the claim may name, and has lost nothing of
 	// these pools.
-	HasAll func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	HasAll func(context.Context, ledger.ClusterName, client.Object) (bool, error)
 	// InOffice returns an error unless this process is the writer of the ledger. Another writer may know of a range that
 	// this memory lacks.
 	InOffice func(context.Context) error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -92,6 +93,7 @@ func freesNothing(t *testing.T, blocks int) {
 		must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: by}))(t)
 	}
 	s.Releases = must.Get(release.New(unmanaged{}, release.Options{
+		HasAll: func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil },
 		Ledger: views.Of(s.alloc), Ranges: s.alloc.Derived(), Oracle: s, Clock: s.clock, RetireClosed: s.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },

@@ -80,7 +80,7 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 	s.Controller = newController(Options{
 		Closer: &Closer{
 			Keeper: keeper, Releases: s,
-			HasAll:   func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return !s.lost, nil },
+			HasAll:   func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return !s.lost, nil },
 			InOffice: s.alloc.InOffice,
 		}, News: NewNews(s.alloc.Pools()), Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound },
 	})

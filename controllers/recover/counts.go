@@ -77,14 +77,14 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1
 	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
 }
 
-// Complete reports whether the ledger has every pool that the claim's status may name, and none of these pools has lost
-// changes. Then the ledger has each block of theirs that was ever published, perhaps adopted only during the call.
+// Complete reports whether the ledger has every pool that a claim or IPAllocation may name, and none of these pools has
+// lost changes. Then the ledger has each block of theirs that was ever published, perhaps adopted only during the call.
 // Complete lists the pools live, and fails if an endpoint does not answer. It compares the pools that were not compared
 // yet, because their owner could delay that for ever. Concurrent callers share one list. Safe for concurrent use.
-func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
-	shown, unseen := readRecord(in, claim), map[ledger.PoolID]bool{}
+func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, object client.Object) (bool, error) {
+	shown, unseen := readRecord(in, object), map[ledger.PoolID]bool{}
 	if shown.fault != nil || !shown.published() {
-		return true, nil // no pool can have given the claim what it shows
+		return true, nil // no pool can have given what the object shows
 	}
 	for p := range c.Ledger.Pools().All() { // from memory, before a list is paid for
 		switch {

@@ -56,6 +56,9 @@ type Options struct {
 	// Reclaims returns the policy by which the block of a claim with this reclaimPolicy and this class is reclaimed;
 	// empty if nobody knows.
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
+	// HasAll reports whether the ledger has every pool that an IPAllocation of the workspace may name, and has lost
+	// nothing of these pools.
+	HasAll func(ctx context.Context, in ledger.ClusterName, record client.Object) (bool, error)
 	// Expired is called when a retained block was released because its lease was over. It gets the last IPAllocation of
 	// the block.
 	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)

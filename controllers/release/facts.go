@@ -39,6 +39,12 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	shown, err := c.shown(ctx, s)
 	f.kept = shown || f.record != ownRecord && f.record != strayRecord && young
 	f.held = s.holding(c.seen(s.Claim), now)
+	if err == nil && f.held == nothing && own.has(int(f.record)) {
+		if all, err := c.HasAll(ctx, s.Cluster, s.slot.Record); err != nil || !all {
+			f.verdict = unknown // recovery may give the block back, by this record
+			return f, err
+		}
+	}
 	if f.verdict == unwitnessed && f.held == bound && f.record == ownRecord && !c.proves(s.slot.Record, s.Claim) {
 		f.record = strayRecord
 	}

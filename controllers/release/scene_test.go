@@ -160,7 +160,7 @@ type scene struct {
 	holder    ledger.Holder
 }
 
-// complete sets the options that a test leaves out: all workspaces are bound, no block has a lease, and a claim without
+// complete sets the options that a test leaves out: all workspaces are bound, the ledger has lost nothing, no block has a lease, and a claim without
 // a reclaim policy has Delete.
 func complete(o Options) Options {
 	if o.Bound == nil {
@@ -169,6 +169,9 @@ func complete(o Options) Options {
 	o.Lease = func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil }
 	o.Reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
 		return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
+	}
+	if o.HasAll == nil {
+		o.HasAll = func(context.Context, ledger.ClusterName, client.Object) (bool, error) { return true, nil }
 	}
 	o.Expired = func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {}
 	return o

@@ -1,8 +1,11 @@
 package release
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -189,6 +192,28 @@ func TestSettleWitnessed_NeedsTheDeletionOfARangeOrPool(t *testing.T) {
 		}
 		if ranges.dropped != seen || p.drained() != seen {
 			t.Errorf("deletion seen: %t; the hold has ended: %t, the pool drains: %t", seen, ranges.dropped, p.drained())
+		}
+	}
+}
+
+// The ledger is an older copy that lacks the block, and its claim is deleted before recovery has given the block back.
+// The record stays, as recovery needs it. A ledger that has lost nothing is right about the block: the record goes.
+func TestSettle_KeepsTheRecordOfABlockThatTheLedgerMayHaveLost(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+		s.HasAll = func(_ context.Context, in ledger.ClusterName, record client.Object) (bool, error) {
+			if in != "w" || record.GetUID() != s.record(t).UID {
+				t.Errorf("asked for %s of %s, want the record of the claim", record.GetName(), in)
+			}
+			return !lost, nil
+		}
+		s.ledger.released = true
+		last := gen.Claim("c")
+		last.Status.AllocatedCIDR = "10.0.0.0/28"
+		s.Deleted(s.holder, last, nil)
+		s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+		if settled, err := s.Settle(t.Context(), s.holder); settled == lost || err != nil || (s.record(t) != nil) != lost {
+			t.Errorf("lost: %t; settled = %t, %v, the record is %v", lost, settled, err, s.record(t))
 		}
 	}
 }
