@@ -52,6 +52,7 @@ func (r *retention) record(kind string, record *unstructured.Unstructured) {
 
 // end notes that a claim has gone. It leaves a block if it had a record, and its policy has been Retain for a moment. Without a record, it leaves
 // the block of the claim before it as that was, unless it got that block itself and says that it is to be freed.
+// That holds, too, for a claim that goes while the controller exchanges the record of the claim before it for its own.
 func (r *retention) end(uid types.UID, t *told) {
 	before, follows := r.before[uid]
 	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling
