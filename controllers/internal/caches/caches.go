@@ -15,13 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
-// ending is how long a cache may take to stop: its handlers take milliseconds.
+// ending is how long a cache may take to stop. Its handlers take milliseconds.
 const ending = 5 * time.Second
 
-// New makes a cache as [cache.New] does, in which each object is decoded by itself: one that cannot be read costs
-// nobody but itself, see package source. Kinds that are narrowed by selectors or namespaces are read as [cache.New]
-// does. Its Start returns at most five seconds after the context has ended. That of [cache.New] waits for informers,
-// and an informer of client-go whose server is away pauses for up to a minute whether or not it is stopped.
+// New makes a cache as [cache.New] does, with two differences. Each object is decoded by itself, so that an unreadable
+// object does not hide others: see package source. Kinds that selectors or namespaces narrow are excepted. And Start
+// returns at most five seconds after the context has ended. Start of [cache.New] waits for informers, and an informer
+// whose server is away pauses for up to a minute, even when it is stopped.
 func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	reading := opts
 	opts.NewInformer = func(
@@ -40,7 +40,7 @@ func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return bounded{made}, nil
 }
 
-// whole reports whether all objects of a kind are cached, by its Go type.
+// whole reports whether all objects of a kind are cached, and by its Go type.
 func whole(opts cache.Options, obj runtime.Object) bool {
 	switch obj.(type) {
 	case runtime.Unstructured, *metav1.PartialObjectMetadata:

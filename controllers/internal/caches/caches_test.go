@@ -23,8 +23,8 @@ type refuses struct{}
 
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
 
-// Of many caches whose server has been away for minutes, each somewhere in a pause of half a minute or more, all stop
-// within a bound. Those of the endpoints stop at once: others wait for that.
+// Many caches pause for half a minute or more, because their server has been away for minutes. All of them stop within
+// a bound. The caches of the endpoints stop at once, because other components wait for that.
 func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
 	for name, kind := range map[string]struct {
 		open  func(*rest.Config, cache.Options) (cache.Cache, error)

@@ -57,7 +57,7 @@ type Clusters interface {
 	GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
 }
 
-// Rooms is what the ledger knows of the use of a pool.
+// Rooms tells how much of a pool is in use, as the ledger has it.
 type Rooms interface {
 	Capacity(pool ledger.PoolID) (ledger.Capacity, bool)
 	Fit(pool ledger.PoolID, length int) (int, bool)
@@ -68,19 +68,20 @@ type Catalog struct {
 	Clusters  Clusters
 	Directory *directory.Directory
 	Rooms     Rooms
-	// Listed reports whether all endpoints have listed who is bound, so that the Directory lacks nobody. Default: they
-	// have.
+	// Listed reports whether all endpoints have listed their APIBindings, so that the Directory has every bound workspace.
+	// Default: it is always true.
 	Listed func() bool
 }
 
-// MayBeBound reports whether a tenant's workspace may be bound. It may as long as an endpoint has not listed who is, as
-// that of a shard that is away, and for a while after a list has left it out, as does a shard that has just started.
+// MayBeBound reports whether a tenant's workspace is bound, or may be bound although no endpoint shows it. It may be
+// while an endpoint has not listed its APIBindings, for example because its shard is away. It also may be for a while
+// after a list has left it out, because a shard that has just started lists no bindings.
 func (c *Catalog) MayBeBound(cluster ledger.ClusterName) bool {
 	return c.Directory.Bound(cluster) || c.Directory.Hidden(cluster, live.Absence) || c.Listed != nil && !c.Listed()
 }
 
-// View is the catalog during one pass. It remembers the first failure, so that
-// its methods stay simple: ask Err when done.
+// View is the catalog during one pass. It remembers the first failure, so that its methods return none: call Err at the
+// end.
 type View struct {
 	*Catalog
 	ctx context.Context //nolint:containedctx // a view lives for one pass
@@ -94,7 +95,7 @@ func (c *Catalog) View(ctx context.Context) *View {
 	return &View{Catalog: c, ctx: ctx}
 }
 
-// Err is the first failure met. With one, nothing that the view said holds.
+// Err returns the first failure. If there is one, believe nothing that the view has returned.
 func (v *View) Err() error { return v.err }
 
 // Class finds a class by name.
@@ -166,7 +167,8 @@ func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
 
 func (v *View) platform() directory.Workspace { return v.Directory.Platform() }
 
-// get reads an object. Of one that cannot be read it tells what is known, marked, and reports false.
+// get reads an object. If the object cannot be read whole, get fills in the fields that can be read, marks the object,
+// and reports false.
 func (v *View) get(in directory.Workspace, name string, into client.Object) bool {
 	reader, ok := v.reader(in)
 	if !ok {
@@ -193,7 +195,7 @@ func (v *View) list(in directory.Workspace, into client.ObjectList, opts ...clie
 	}
 }
 
-// reader returns the cache of a workspace; none when it is not engaged.
+// reader returns the cache of a workspace; ok is false if the workspace is not engaged.
 func (v *View) reader(in directory.Workspace) (client.Reader, bool) {
 	cl, err := v.Clusters.GetCluster(v.ctx, v.Directory.Engaged(in.Cluster))
 	if err != nil {
@@ -211,7 +213,7 @@ func (v *View) fail(err error) {
 	}
 }
 
-// pointers are those of the objects that can be read.
+// pointers returns pointers to the objects that can be read.
 func pointers[T any, P interface {
 	*T
 	client.Object

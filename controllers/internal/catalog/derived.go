@@ -9,9 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// IDOf returns the ID by which the ledger knows a pool of a workspace: its UID, or, if its spec says that the system
-// has made it, that of the derived pool that the ledger has of this workspace, name, class and scope. ok is false if it
-// has none: what such an object says is nobody's word. Labels say nothing.
+// IDOf returns the ID by which the ledger knows a pool of a workspace. For an authored pool that is its UID. If the
+// spec names a class that has made the pool, it is the ID of the ledger's derived pool with this workspace, name, class
+// and scope. ok is false if there is no such derived pool: anybody may have written the object. Labels prove nothing.
 func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -24,9 +24,9 @@ func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id 
 	return "", false
 }
 
-// DerivedIDs lists the IDs that a pool of a workspace may have that says it was made by the system: that of the
-// workspace's own pool or of that of a namespace in it, and that of the pool which all workspaces share. Any other pool
-// has none.
+// DerivedIDs lists the IDs that a derived pool of a workspace may have: as the pool of the workspace, as the pool of a
+// namespace in it, or as the pool that all workspaces share. For a pool whose spec does not say that the system has
+// made it, there are none.
 func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.PoolID {
 	if pool.Spec.ClassRef == nil {
 		return nil
@@ -44,12 +44,12 @@ func tenantOf(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) ledger.Cluste
 	return owner.Tenant(pool.Labels[ipamv1alpha1.LabelProvisionedFor])
 }
 
-// Shows reports whether an object of a workspace is that of a derived pool.
+// Shows reports whether an object of a workspace is the IPPool of a derived pool.
 func Shows(object *ipamv1alpha1.IPPool, owner ledger.ClusterName, pool ledger.Pool) bool {
 	return object.Name == pool.Name && owner == pool.Cluster && slices.Contains(DerivedIDs(object, owner), pool.ID)
 }
 
-// Kin finds the pools below a pool that the system has made, each before the one above it.
+// Kin finds the derived pools and the address spaces below a pool. Each comes before the pool above it.
 type Kin interface {
 	Below(id ledger.PoolID) []ledger.Pool
 }
@@ -59,8 +59,8 @@ type Used interface {
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
 }
 
-// UniqueWithin returns the roles within whose objects the block of a derived pool is given once, sorted; nil: it is
-// given once in the pool above.
+// UniqueWithin returns the roles, sorted, of the scope within which the block of a derived pool is unique. nil: the
+// block is unique in the parent.
 func UniqueWithin(pools Pools, p ledger.Pool) []string {
 	space, ok := pools.Get(p.Parent)
 	if !ok || !ledger.IsAddressSpace(space.ID) {
@@ -69,9 +69,9 @@ func UniqueWithin(pools Pools, p ledger.Pool) []string {
 	return slices.Sorted(maps.Keys(space.Derived.Scope))
 }
 
-// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block
-// of it or of one of its address spaces, and none cools there. changes counts those of its space and of its address
-// spaces.
+// Idle reports whether nobody uses a pool that the system has made: the pool is open, no claim holds it, and neither
+// the pool nor a pool below it has blocks, cooling ones included. changes counts the changes to the pool's space and to
+// its address spaces.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
 	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() {
@@ -96,8 +96,9 @@ type Uses interface {
 	InUse(id ledger.PoolID) bool
 }
 
-// Unused reports whether nobody uses a pool that the system has made or one below it, and nothing cools there: it may
-// go with those below it, also before these are idle for long enough to go by themselves.
+// Unused reports whether nobody uses a pool that the system has made, or a pool below it, and nothing cools in them.
+// Such a pool may be retired with the pools below it, before they have been idle for long enough to be retired by
+// themselves.
 func Unused(used Uses, kin Kin, p ledger.Pool) bool {
 	if p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() || used.InUse(p.ID) {
 		return false
@@ -105,7 +106,8 @@ func Unused(used Uses, kin Kin, p ledger.Pool) bool {
 	return !Cools(used, kin, p)
 }
 
-// Cools reports whether addresses cool in a pool or one below it: with the pool, the ledger would forget until when.
+// Cools reports whether addresses cool in a pool or in a pool below it. If such a pool is removed, the ledger forgets
+// when these cooldowns end.
 func Cools(used Used, kin Kin, p ledger.Pool) bool {
 	return slices.ContainsFunc(append(kin.Below(p.ID), p), func(p ledger.Pool) bool {
 		inside, ok := used.Capacity(p.ID)
@@ -113,12 +115,14 @@ func Cools(used Used, kin Kin, p ledger.Pool) bool {
 	})
 }
 
-// keeps reports whether a pool has blocks, or some that cool: with the pool, the ledger would forget until when.
+// keeps reports whether a pool has blocks, cooling ones included. If such a pool is removed, the ledger forgets when
+// the cooldowns end.
 func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
-// ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the
-// system, also if the ledger has lost the pool since. ok is false for a derived pool that has no status. A pool that
-// all workspaces share is the platform's: the status of one in another workspace is nobody's word.
+// ShownID returns the ID by which the ledger knew a pool of a workspace when the pool's status was written. It does so
+// even if the ledger has lost the pool since, because only the system writes the status. ok is false for a derived pool
+// without a status. A pool that all workspaces share belongs to the platform: ok is false for such an object in another
+// workspace, which anybody may have written.
 func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -134,8 +138,8 @@ func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id 
 }
 
 // Changes returns the count of changes to a pool's space as its status shows it. A derived pool may be retired and made
-// again, with the same ID: it then counts more than it ever has before, so that a ledger that has the former pool is
-// found to lack changes.
+// again with the same ID. Then it shows a higher count than ever before. So a ledger that has the former pool is found
+// to lack changes.
 func Changes(p ledger.Pool, count int64) int64 {
 	if !ledger.IsDerived(p.ID) {
 		return count
@@ -143,8 +147,7 @@ func Changes(p ledger.Pool, count int64) int64 {
 	return p.RegisteredAt.UnixMilli()<<20 + count
 }
 
-// Space returns the space that a pool of a workspace is to be in: that of its address
-// domain, or its own.
+// Space returns the space in which a pool of a workspace belongs: the space of its address domain, or its own.
 func Space(pool *ipamv1alpha1.IPPool, cluster ledger.ClusterName) ledger.SpaceID {
 	if domain := pool.Spec.AddressDomain; domain != "" {
 		return ledger.DomainSpace(cluster, domain)

@@ -9,7 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The label of a pool names the namespace whose pool it is, where namespaces are the tenants. On kcp it says nothing.
+// If namespaces are the tenants, the label of a pool names the namespace to which the pool belongs. On kcp the label
+// means nothing.
 func TestShownID_FindsThePoolOfANamespace(t *testing.T) {
 	for cluster, tenant := range map[ledger.ClusterName]ledger.ClusterName{ledger.ByNamespace("uid"): "uid.ns.red", "uid": "uid"} {
 		id := ledger.DerivedID("vpc", tenant, ledger.Scope{})

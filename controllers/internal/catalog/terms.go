@@ -18,10 +18,9 @@ type Pools interface {
 	Get(id ledger.PoolID) (ledger.Pool, bool)
 }
 
-// terms returns the class and the pool of a block, as they are now. What does not exist is zero. It
-// is an error if the pool's workspace may be bound and its cache cannot be read: a decision to
-// give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known
-// counts.
+// terms returns the class and the pool of a block, as they are now. A class or pool that does not exist is zero. If the
+// pool's workspace may be bound and its cache cannot be read, terms fails: a decision to give a block back can wait,
+// and must not be made without its pool. From an object that cannot be decoded whole, the readable fields count.
 func (c *Catalog) terms(
 	ctx context.Context, pools Pools, b ledger.Block,
 ) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
@@ -50,13 +49,14 @@ func (c *Catalog) terms(
 	return class, pool, view.Err()
 }
 
-// mayServe reports whether the workspace of a pool may be bound. A pool that drains went with its own.
+// mayServe reports whether the workspace of a pool may be bound. For a draining pool only a binding counts that an
+// endpoint shows, because such a pool usually drains because its workspace was unbound.
 func (c *Catalog) mayServe(p ledger.Pool) bool {
 	return c.Directory.Bound(p.Cluster) || p.State != ledger.PoolDraining && c.MayBeBound(p.Cluster)
 }
 
-// Reclaims is what becomes of the block of a claim when the claim is deleted: the claim's own word,
-// else that of the block's class, as it is now. Empty if there is no such class any more.
+// Reclaims returns the policy for the block of a claim that is deleted: the claim's own policy, or else the policy of
+// the block's class, as it is now. It returns an empty policy if that class does not exist any more.
 func (c *Catalog) Reclaims(
 	ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string,
 ) (ledger.ReclaimPolicy, error) {
@@ -71,8 +71,8 @@ func (c *Catalog) Reclaims(
 	return cmp.Or(ledger.ReclaimPolicy(found.Spec.ReclaimPolicy), ledger.Delete), nil
 }
 
-// Cooldowns tells the ledger for how long a block cools that is freed now. The zero value
-// knows no catalog yet. It is safe for concurrent use.
+// Cooldowns tells the ledger how long a block cools if it is freed now. The zero value fails until Serve is called. It
+// is safe for concurrent use.
 type Cooldowns struct {
 	source atomic.Pointer[cooldowns]
 }
@@ -82,15 +82,15 @@ type cooldowns struct {
 	pools   Pools
 }
 
-// Serve gives the catalog, which is asked for classes and pools, and the pools of the ledger, which say in which
-// workspace each is.
+// Serve sets the catalog, from which classes and pools are read, and the pools of the ledger, which say in which
+// workspace each pool is.
 func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
 }
 
-// Of returns the longer of spec.releaseCooldown of the block's pool and of its class, as they are
-// now. What does not exist has none. It is an error if the pool's workspace may be bound and its
-// cache cannot be read: releasing late is safer than allocating early.
+// Of returns the longer spec.releaseCooldown of the block's pool and class, as they are now. A pool or class that does
+// not exist counts as zero. If the pool's workspace may be bound and its cache cannot be read, Of fails: releasing late
+// is safer than allocating early.
 func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {
 	source := c.source.Load()
 	if source == nil {
@@ -111,8 +111,8 @@ type Leases struct {
 }
 
 // Of returns the lease of a block that is retained now: spec.retentionLease of its class, bounded by
-// spec.maxRetentionLease of its pool, as they are now. 0: it has none. It is an error if the
-// pool's workspace may be bound and its cache cannot be read.
+// spec.maxRetentionLease of its pool, as they are now. 0: the block has no lease. If the pool's workspace may be bound
+// and its cache cannot be read, Of fails.
 func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {
 	class, pool, err := l.Catalog.terms(ctx, l.Pools, b)
 	if err != nil {

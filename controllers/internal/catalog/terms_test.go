@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The claim's word counts, else that of its class. Nobody knows that of a class that is gone.
+// The claim's own policy counts, or else the policy of its class. If the class is gone, the policy is empty.
 func TestReclaims(t *testing.T) {
 	t.Parallel()
 	keeps, silent := gen.Class("keeps", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), gen.Class("silent")
@@ -45,7 +45,7 @@ func TestReclaims(t *testing.T) {
 	}
 }
 
-// platform is the one workspace that is engaged, and a ledger that knows some pools.
+// platform is the only workspace that is engaged. The ledger knows some pools.
 type platform struct {
 	testbed.Clusters
 	pools map[ledger.PoolID]ledger.Pool
@@ -56,8 +56,8 @@ func (p platform) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return known, ok
 }
 
-// The longer one counts, of what exists. Of a pool whose workspace is bound and not served yet,
-// nobody can tell.
+// Of the cooldowns of pool and class, the longer one counts. If the workspace of the pool is bound and not served yet,
+// the cooldown is not known, and Of fails.
 func TestCooldowns(t *testing.T) {
 	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
 	minute := gen.Class("minute", gen.Cooldown("1m"))
@@ -109,9 +109,9 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// TestView_Unreadable: a pool or class that cannot be read is offered to nobody, and looks like one that does not exist. What
-// is known of it says how its blocks are given back.
-func TestView_Unreadable(t *testing.T) {
+// A pool or class that cannot be read serves no claim, and looks like one that does not exist. Its readable fields
+// still say how its blocks are given back.
+func TestView_HidesUnreadableObjects(t *testing.T) {
 	pool, class := gen.Pool("p", gen.Cooldown("1h")), gen.Class("c", gen.Cooldown("2h"))
 	class.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 	for _, obj := range []client.Object{pool, class} {
@@ -149,8 +149,8 @@ func TestView_Unreadable(t *testing.T) {
 	}
 }
 
-// TestTerms_WaitForAPoolOutOfSight: while a shard is away that nobody has heard of, and for a minute after a list has left a workspace
-// out, its pools may be there. Their blocks are neither freed without a cooldown nor retained for longer than they allow.
+// The pool of a block may exist while a shard is away, and for a minute after a list has left its workspace out.
+// Meanwhile the block is not freed without a cooldown, and not retained for longer than the pool allows.
 func TestTerms_WaitForAPoolOutOfSight(t *testing.T) {
 	t.Parallel()
 	binding := testbed.Binding("w", "root:w")

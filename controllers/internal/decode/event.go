@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object]: the
-// watch goes on. It is for one goroutine; Close ends a Decode that waits.
+// Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object], and the
+// watch goes on. Events is for one goroutine, except that Close ends a Decode that waits.
 type Events struct {
 	body   io.ReadCloser
 	stream *jsontext.Decoder
@@ -60,8 +60,8 @@ func (d *Events) Decode() (watch.EventType, runtime.Object, error) {
 	return e.name, e.object, nil
 }
 
-// again reads an event again that was not decoded whole, and decodes of its object what can be decoded. It returns the
-// fault if that is not an object.
+// again reads once more an event that was not decoded whole, and decodes the fields of its object that can be decoded.
+// It returns the fault if the event has no object.
 func (d *Events) again(fault error) error {
 	d.follow(io.MultiReader(bytes.NewReader(d.read.since()), d.read.Reader))
 	raw, err := d.stream.ReadValue()
@@ -87,7 +87,7 @@ func (d *Events) again(fault error) error {
 	return nil
 }
 
-// recorder keeps what was read of a stream since the last event.
+// recorder keeps the bytes of a stream that were read since the last event.
 type recorder struct {
 	io.Reader
 	kept  []byte
@@ -102,10 +102,10 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// idle is how much of earlier events may be kept, so that little is moved for each event.
+// idle is how many bytes of earlier events may be kept, so that not every event moves bytes.
 const idle = 1 << 16
 
-// forget forgets what comes before an offset.
+// forget drops the bytes before an offset.
 func (r *recorder) forget(offset int64) {
 	r.begin = int(offset - r.first)
 	if r.begin < idle {
@@ -115,7 +115,7 @@ func (r *recorder) forget(offset int64) {
 	r.first, r.begin = offset, 0
 }
 
-// since is what was read since the last offset.
+// since returns the bytes that were read since the last offset.
 func (r *recorder) since() []byte { return r.kept[r.begin:] }
 
 // event is one event of a watch.
@@ -126,8 +126,8 @@ type event struct {
 	early  jsontext.Value // an object before the type
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. Servers write the type first: then the object is decoded as it is
-// read. To find its end first would take a quarter more time.
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. Servers write the type of an event first. Then the object is
+// decoded while it is read, because to find its end first would take a quarter more time.
 func (e *event) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	if kind := from.PeekKind(); kind != '{' && kind != 0 {
 		return fmt.Errorf("an event begins with %s", kind)
@@ -172,7 +172,7 @@ func (e *event) member(from *jsontext.Decoder) error {
 	return from.SkipValue()
 }
 
-// blank is an empty object of the kind that an event of this type brings.
+// blank returns an empty object of the kind that an event of this type has.
 func (e *event) blank() (runtime.Object, error) {
 	switch e.name {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:

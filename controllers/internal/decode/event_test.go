@@ -26,7 +26,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// theirs is the decoder of client-go, which [Events] has to agree with.
+// theirs is the decoder of client-go. [Events] must decode as it does.
 func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 	t.Helper()
 	scheme := testbed.Scheme(t, apisv1alpha2.AddToScheme)
@@ -42,7 +42,7 @@ func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 
 func stream(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
-// kinds are those that are watched, each with the kind and version that a server writes.
+// kinds are the kinds that are watched, with the kind and version that a server writes.
 func kinds() map[string]client.Object {
 	typed := func(group, kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: group + "/v1alpha1", Kind: kind}
@@ -55,9 +55,9 @@ func kinds() map[string]client.Object {
 	}
 }
 
-// TestDecode_AsClientGo: random objects of each kind are decoded as client-go decodes them, except
-// managedFields, and take nothing from the one before.
-func TestDecode_AsClientGo(t *testing.T) {
+// Random objects of each kind are decoded as client-go decodes them, except managedFields. An object gets no fields
+// from the object before it.
+func TestDecode_AgreesWithClientGo(t *testing.T) {
 	const objects = 200
 	for name, blank := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDecode_AsClientGo(t *testing.T) {
 	}
 }
 
-// letters is text with all that JSON writes in its own way.
+// letters returns text with every character that JSON escapes.
 func letters(r *rand.Rand) string {
 	const all = `abcXYZ019-./:"\<>&é世` + "\n\t\x00\u2028"
 	runes := []rune(all)
@@ -97,7 +97,7 @@ func letters(r *rand.Rand) string {
 	return string(text)
 }
 
-// sameEvent fails the test unless both decoders bring the same.
+// sameEvent fails the test unless both decoders return the same event.
 func sameEvent(t *testing.T, theirs, ours watch.Decoder) {
 	t.Helper()
 	wantType, want, wantErr := theirs.Decode()
@@ -110,8 +110,7 @@ func sameEvent(t *testing.T, theirs, ours watch.Decoder) {
 	}
 }
 
-// TestDecode_Events: events as servers send them, and as they should not, are taken as client-go takes
-// them.
+// Regular events of servers, and malformed ones, are decoded as client-go decodes them.
 func TestDecode_Events(t *testing.T) {
 	const kind = `"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim"`
 	for name, text := range map[string]string{
@@ -144,8 +143,8 @@ func TestDecode_Events(t *testing.T) {
 	}
 }
 
-// TestDecode_Closed: Close ends a Decode that waits, as a StreamWatcher requires.
-func TestDecode_Closed(t *testing.T) {
+// Close ends a Decode that waits, as a StreamWatcher requires.
+func TestDecode_EndsWhenClosed(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer writer.Close()
 	d := NewEvents(reader, &ipamv1alpha1.IPClaim{})
@@ -165,7 +164,7 @@ func TestDecode_Closed(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode compares both decoders: claims as kcp sends them.
+// BenchmarkDecode compares both decoders with claims as kcp sends them.
 func BenchmarkDecode(b *testing.B) {
 	text := strings.ReplaceAll(`{"type":"ADDED","object":{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
 "annotations":{"kcp.io/cluster":"2x7tq0fqzmdbp3kl"},"creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[

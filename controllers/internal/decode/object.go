@@ -1,4 +1,4 @@
-// Package decode reads the JSON of servers as client-go does, in a tenth of the time. It is for what reads hundreds of
+// Package decode reads the JSON of servers as client-go does, in a tenth of the time. Use it to read hundreds of
 // thousands of objects.
 package decode
 
@@ -17,17 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Mark is the annotation by which an object says why it could not be decoded whole. No server stores a name like this.
+// Mark is the annotation of an object that could not be decoded whole. Its value says why. No server stores an
+// annotation of this name.
 const Mark = "(unreadable)"
 
-// longest is how long the text of a fault may be. It may have the value that a user wrote.
+// longest is the length to which the text of a fault is cut. The text may have a value that a user wrote.
 const longest = 300
 
-// lenient decodes all fields that can be decoded, and returns an error if there are others.
+// lenient decodes all fields that can be decoded. If other fields cannot, it also returns an error.
 var lenient = json.JoinOptions(Options, jsonv1.ReportErrorsWithLegacySemantics(true))
 
-// UnreadableError is returned instead of an object that a server stores, and that has a field with a value that its Go
-// type cannot have. It exists: nothing may be concluded but that.
+// UnreadableError is returned instead of a stored object that has a field with a value which its Go type cannot have.
+// The object exists. Nothing else may be concluded.
 type UnreadableError struct {
 	// Object is the object without the fields that could not be decoded. It is marked, see [Unreadable].
 	Object client.Object
@@ -40,7 +41,7 @@ func (e *UnreadableError) Error() string {
 	return "the object cannot be read, write it again as the API says, or delete it: " + e.Fault
 }
 
-// Unreadable returns an error if the object was not decoded whole, and nil for any other.
+// Unreadable returns an *UnreadableError if the object was not decoded whole, and else nil.
 func Unreadable(obj client.Object) error {
 	if fault, marked := obj.GetAnnotations()[Mark]; marked {
 		return &UnreadableError{Object: obj, Fault: fault}
@@ -48,9 +49,9 @@ func Unreadable(obj client.Object) error {
 	return nil
 }
 
-// Object decodes an object into an empty one of its kind. If a field cannot be decoded, the object is marked as
-// unreadable and has all others: a single object must not fail the list or the watch that brings it. The error is of
-// what is no object with a name and a UID.
+// Object decodes an object into an empty one of its kind. If a field cannot be decoded, Object decodes all other
+// fields, and marks the object as unreadable, because a single object must not fail the list or the watch that it is
+// in. Object fails only if the JSON is no object with a name and a UID.
 func Object(raw []byte, into client.Object) error {
 	strict := json.Unmarshal(raw, into, Options)
 	if strict == nil {
@@ -81,8 +82,8 @@ type page struct {
 	Items           []jsontext.Value `json:"items"`
 }
 
-// List decodes a list into an empty one of its kind, and each object by itself, see [Object]. Most lists are decoded in
-// one go: to find the end of each object first would take a quarter more time.
+// List decodes a list into an empty one of its kind. Most lists are decoded in one go. If that fails, each object is
+// decoded by itself, see [Object]: to find the end of each object first takes a quarter more time.
 func List(raw []byte, into client.ObjectList) error {
 	strict := json.Unmarshal(raw, into, Options)
 	if _, semantic := errors.AsType[*json.SemanticError](strict); !semantic {
@@ -111,7 +112,7 @@ func List(raw []byte, into client.ObjectList) error {
 	return meta.SetList(into, objects)
 }
 
-// blank is an empty object of a list's kind.
+// blank returns an empty object of a list's kind.
 func blank(list client.ObjectList) (client.Object, error) {
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -124,8 +125,7 @@ func blank(list client.ObjectList) (client.Object, error) {
 	return obj, nil
 }
 
-// Options accept what the decoder of client-go accepts, and make what it makes, without managedFields, which no
-// controller reads.
+// Options decode what client-go decodes, with the same result, except managedFields, which no controller reads.
 var Options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(func(from *jsontext.Decoder, _ *[]metav1.ManagedFieldsEntry) error {
@@ -134,8 +134,8 @@ var Options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 		json.UnmarshalFromFunc(decodeTime),
 	)))
 
-// decodeTime reads a time in the form in which servers write it, and leaves any other to the time. A metav1.Time would
-// start a decoder of its own for each.
+// decodeTime reads a time in the form in which servers write it. It leaves any other form to metav1.Time, which would
+// start a decoder of its own for each time.
 func decodeTime(from *jsontext.Decoder, to *metav1.Time) error {
 	value, err := from.ReadValue()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// odd is a pool whose field leading is beyond an int32, as a schema without a maximum admits it.
+// odd is a pool whose field leading has a value beyond an int32. A schema without a maximum would admit it.
 const odd = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPPool","metadata":{"name":"odd","uid":"u1","annotations":{"kcp.io/cluster":"a"}},
 "spec":{"reservations":{"leading":2147483648,"trailing":3},"cidr":"10.0.0.0/24"},"status":{"allocatedCIDR":"10.0.0.0/24"}}`
 
 const even = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPPool","metadata":{"name":"even","uid":"u2"},"spec":{"cidr":"10.1.0.0/24"}}`
 
-// sameOdd fails the test unless the pool is that of odd, marked, with the fields that can be decoded.
+// sameOdd fails the test unless the pool is odd, marked, with all fields that can be decoded.
 func sameOdd(t *testing.T, got *ipamv1alpha1.IPPool) {
 	t.Helper()
 	err := Unreadable(got)
@@ -32,8 +32,8 @@ func sameOdd(t *testing.T, got *ipamv1alpha1.IPPool) {
 	}
 }
 
-// TestEvents_OneUnreadable: an object that does not decode comes marked, and those before and after it as they are.
-func TestEvents_OneUnreadable(t *testing.T) {
+// An object that cannot be decoded whole is marked. The objects before and after it are complete.
+func TestEvents_MarkAnUnreadableObject(t *testing.T) {
 	event := func(kind, object string) string { return `{"type":"` + kind + `","object":` + object + "}\n" }
 	var text strings.Builder
 	const others = 100 // more than is read ahead
@@ -66,8 +66,8 @@ func TestEvents_OneUnreadable(t *testing.T) {
 	}
 }
 
-// TestList_OneUnreadable: an object that does not decode costs a list nothing but itself.
-func TestList_OneUnreadable(t *testing.T) {
+// An object that cannot be decoded whole spoils no other object of its list.
+func TestList_MarksAnUnreadableObject(t *testing.T) {
 	const rest = `"metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":9},"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPPoolList"}`
 	list := &ipamv1alpha1.IPPoolList{}
 	must.Do(t, List([]byte(`{"items":[`+even+","+odd+","+even+`],`+rest), list))
@@ -82,8 +82,8 @@ func TestList_OneUnreadable(t *testing.T) {
 	}
 }
 
-// TestList_NoList: JSON that ends early is an error, whatever it lacks.
-func TestList_NoList(t *testing.T) {
+// List fails if the JSON ends early, wherever it ends.
+func TestList_RefusesJSONThatEndsEarly(t *testing.T) {
 	for _, text := range []string{``, `{"items":[` + odd, `{"items":[` + odd + `,{"spec":{"reservations":{"leading":2147483648}}}]}`, `{"items":7}`, `[]`} {
 		if err := List([]byte(text), &ipamv1alpha1.IPPoolList{}); err == nil {
 			t.Errorf("List of %q found nothing wrong", text)
@@ -91,8 +91,8 @@ func TestList_NoList(t *testing.T) {
 	}
 }
 
-// TestObject_OddTime: a time that a schema of format date-time admits, and Go does not read, costs the other fields nothing.
-func TestObject_OddTime(t *testing.T) {
+// A schema of format date-time admits times that Go cannot read. The other fields of such an object are decoded.
+func TestObject_DecodesTheFieldsBesideAnOddTime(t *testing.T) {
 	record := &ipamv1alpha1.IPAllocation{}
 	err := Object([]byte(`{"metadata":{"name":"r","uid":"u"},"status":{"expires":"2026-01-02t03:04:05z","allocatedCIDR":"10.0.0.0/32",
 		"conditions":[{"type":"Ready","lastTransitionTime":"2026-01-02t03:04:05z","status":"True"}]}}`), record)

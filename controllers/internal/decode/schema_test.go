@@ -22,14 +22,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// door is what an API server does with an object of a kind before it stores it.
+// door does to an object of a kind what an API server does before it stores the object.
 type door struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// doors are those of the CRDs, by kind.
+// doors returns the doors of the CRDs, by kind.
 func doors(t testing.TB) map[string]door {
 	t.Helper()
 	all := map[string]door{}
@@ -59,7 +59,7 @@ func doors(t testing.TB) map[string]door {
 	return all
 }
 
-// stored is an object as the server stores it; ok is false if the server refuses it.
+// stored returns an object as the server stores it; ok is false if the server refuses the object.
 func (d door) stored(t testing.TB, object map[string]any) (raw []byte, ok bool) {
 	t.Helper()
 	pruning.Prune(object, d.structural, true)
@@ -73,8 +73,9 @@ func (d door) stored(t testing.TB, object map[string]any) (raw []byte, ok bool) 
 	return must.Get(json.Marshal(object))(t), true
 }
 
-// FuzzSchema looks for an object that the schema of its kind admits, and that Go does not read: of a spec, and of the status of a
-// claim, which can be stored past webhooks and policies, there is none. Any other costs nothing but itself.
+// FuzzSchema searches for an object that the schema of its kind admits, and that Go cannot read. No spec is such an
+// object, and no status of a claim, which can be stored past webhooks and policies. Any other such object spoils no
+// other object.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []struct{ kind, spec, status string }{
 		{"IPPool", `{"cidr":"10.0.0.0/24","reservations":{"leading":2147483648,"trailing":9223372036854775807,"unitPrefixLength":32}}`, `{}`},

@@ -14,10 +14,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// binding is what is known of an APIBinding.
+// binding has the known facts of an APIBinding.
 type binding struct {
 	uid      types.UID
-	endpoint string // that shows it
+	endpoint string // the endpoint that shows it
 	serves   bool
 	leaving  bool // it is being deleted
 }
@@ -26,10 +26,10 @@ type binding struct {
 // a second one to the same export, and does not bind it while the first is there.
 type bindings struct {
 	known []binding // each UID once
-	went  bool      // one that served was seen to go, and none has served since
+	went  bool      // a binding that served was seen to be deleted, and none has served since
 }
 
-// put adds a binding, or replaces what was known of it.
+// put adds a binding, or replaces the facts that were known of it.
 func (b *bindings) put(now binding) {
 	if i := b.find(now.uid); i >= 0 {
 		b.known[i] = now
@@ -43,7 +43,7 @@ func (b bindings) find(uid types.UID) int {
 	return slices.IndexFunc(b.known, func(known binding) bool { return known.uid == uid })
 }
 
-// standing is how a workspace is bound.
+// standing says how a workspace is bound.
 type standing int
 
 const (
@@ -52,7 +52,7 @@ const (
 	leaving // all bindings that serve it are being deleted
 )
 
-// standing follows from the bindings that serve the workspace. The others say nothing.
+// standing returns how the workspace is bound. Only the bindings that serve the workspace count.
 func (b bindings) standing() standing {
 	now := unserved
 	for _, known := range b.known {
@@ -66,8 +66,7 @@ func (b bindings) standing() standing {
 	return now
 }
 
-// Serves reports whether kcp has bound a binding, so that it serves its workspace. It still
-// does while it is being deleted.
+// Serves reports whether kcp has bound a binding. Such a binding serves its workspace, even while it is being deleted.
 func Serves(b *apisv1alpha2.APIBinding) bool {
 	return conditions.IsTrue(b, conditionsv1alpha1.ReadyCondition)
 }
@@ -89,7 +88,7 @@ func (d *Directory) standing(cluster ledger.ClusterName) standing {
 	return d.bound[cluster].standing()
 }
 
-// Endpoint returns the one that shows a binding that serves the workspace and is not being deleted.
+// Endpoint returns an endpoint that shows a binding which serves the workspace and is not being deleted.
 func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -110,7 +109,7 @@ func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 	})
 }
 
-// Seen learns a binding that an endpoint shows, new or changed.
+// Seen learns a new or changed binding that an endpoint shows.
 func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
 	d.telling.Lock()
@@ -130,7 +129,7 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	}
 }
 
-// remember notes that a workspace has departed, for the observer to come.
+// remember notes that a workspace has departed, to tell the observer when there is one.
 func (d *Directory) remember(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +139,7 @@ func (d *Directory) remember(cluster ledger.ClusterName) {
 	d.departed[cluster] = struct{}{}
 }
 
-// note keeps what is known of a binding, and tells how its workspace was bound before and
-// is now.
+// note notes the facts of a binding, and returns how its workspace was bound before, and how it is now.
 func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now standing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +157,7 @@ func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now sta
 	return before, now
 }
 
-// Gone forgets a binding whose end was seen.
+// Gone forgets a binding whose deletion was seen.
 func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
 	d.telling.Lock()
@@ -181,8 +179,8 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	}
 }
 
-// Missed forgets a binding that a list has left out. Nobody has seen what became of it. The workspace keeps its path,
-// as in [Directory.Closed]: a shard that has just started may list no bindings for some seconds.
+// Missed forgets a binding that a list has left out. The binding may still exist: a shard that has just started may
+// list no bindings for some seconds. So the workspace keeps its path, as in [Directory.Closed].
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
 	d.drop(cluster, b.UID, func(of *bindings, known binding) {
@@ -214,9 +212,9 @@ func (d *Directory) drop(cluster ledger.ClusterName, uid types.UID, note func(*b
 	return true
 }
 
-// Closed forgets what an endpoint has shown that is not watched any more, and lists the workspaces.
-// They keep their paths: no other workspace may take one while its owner is out of sight. Nobody tells when
-// one of them goes, so see OutOfSight and Forget.
+// Closed forgets the bindings that an endpoint has shown, because the endpoint is not watched any more. It returns
+// their workspaces. These keep their paths: no other workspace may take the path of one that is out of sight. Nobody
+// sees when such a workspace is deleted, so call OutOfSight and Forget.
 func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,8 +235,8 @@ func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 	return closed
 }
 
-// OutOfSight lists the workspaces that keep a path although no endpoint shows a binding of theirs any more, and when
-// one showed the path last.
+// OutOfSight lists the workspaces that have a path although no endpoint shows a binding of theirs any more. The value
+// is the time at which an endpoint last showed the path.
 func (d *Directory) OutOfSight() map[ledger.ClusterName]time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -251,8 +249,8 @@ func (d *Directory) OutOfSight() map[ledger.ClusterName]time.Time {
 	return list
 }
 
-// Forget forgets the path of a workspace that is out of sight, and bound nowhere. One that an endpoint shows by now
-// keeps its path.
+// Forget forgets the path of a workspace that is out of sight, once it is certain that the workspace is bound nowhere.
+// If an endpoint shows the workspace again, it keeps its path.
 func (d *Directory) Forget(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	path, known := d.paths[cluster]

@@ -142,9 +142,9 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// A path is free again with the last binding of its workspace. While the workspace is only out
-// of sight, nobody else gets its path.
-func TestBindings_Path(t *testing.T) {
+// When the last binding of a workspace is deleted, its path is free. While the workspace is only out of sight, no other
+// workspace gets its path.
+func TestBindings_FreeAPathWithTheLastBinding(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
@@ -160,8 +160,9 @@ func TestBindings_Path(t *testing.T) {
 	leads(t, d, "root:a", "")
 }
 
-// A list may leave out a workspace that is bound: that of a shard that has just started. Nobody else gets its path meanwhile.
-func TestBindings_PathOfOneThatAListLeftOut(t *testing.T) {
+// A shard that has just started may leave a bound workspace out of its list. No other workspace gets its path
+// meanwhile.
+func TestBindings_KeepThePathOfAWorkspaceThatAListLeftOut(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, testbed.Binding("victim", "root:a"))
@@ -176,8 +177,8 @@ func TestBindings_PathOfOneThatAListLeftOut(t *testing.T) {
 	}
 }
 
-// Each endpoint speaks for the bindings that it shows.
-func TestBindings_AtTwoEndpoints(t *testing.T) {
+// Each endpoint counts only for the bindings that it shows.
+func TestBindings_CountAtEachEndpoint(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
@@ -189,7 +190,7 @@ func TestBindings_AtTwoEndpoints(t *testing.T) {
 	}
 }
 
-// The endpoint of a workspace is that of a binding that serves it and stays.
+// The endpoint of a workspace is one that shows a binding which serves the workspace and is not being deleted.
 func TestBindings_Endpoint(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -216,8 +217,8 @@ func TestBindings_Endpoint(t *testing.T) {
 	}
 }
 
-// A workspace shows its path by a binding that serves it. One that is never bound contests nothing.
-func TestBindings_PathOfTheUnserved(t *testing.T) {
+// A workspace shows its path only by a binding that serves it. A workspace that is never bound contests no path.
+func TestBindings_ShowNoPathOfAnUnservedWorkspace(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
@@ -226,8 +227,8 @@ func TestBindings_PathOfTheUnserved(t *testing.T) {
 	leads(t, d, "root:a", "a")
 }
 
-// An endpoint closes before it tells that a workspace went, and the workspace is made again at its path. Both show the
-// path until it is certain that the former one is gone.
+// An endpoint closes before it shows that a workspace was deleted. Then another workspace is made at the same path.
+// Both show the path until it is certain that the former one is gone.
 func TestBindings_Forget(t *testing.T) {
 	t.Parallel()
 	d, told := newDirectory(), &observer{}
@@ -254,8 +255,8 @@ func TestBindings_Forget(t *testing.T) {
 	leads(t, d, "root:a", "")
 }
 
-// A workspace that was served and is not shown any more may be bound all the same, unless it was seen to leave. Nobody knows after
-// a while.
+// A workspace that was served and is not shown any more may still be bound, unless it was seen to be unbound. After a
+// while that is not assumed any more.
 func TestBindings_Hidden(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -1,13 +1,10 @@
-// Package directory knows the workspaces: which path names which logical
-// cluster, and which of them the export serves. It is fed by the APIBindings
-// that the export's virtual workspace shows, whose annotations carry path and
-// cluster.
+// Package directory knows the workspaces: which path names which logical cluster, and which of them the export serves.
+// It reads the APIBindings that the export's virtual workspace shows. Their annotations have path and cluster.
 //
-// The cluster is kcp's word. The path is, too, but users that can update the
-// LogicalCluster of a workspace can change it there. So a workspace that leaves
-// its path for one that another shows does not get that one. Of two that showed
-// one path when they were first seen, nobody can tell which had it first: it
-// names neither. The path of the platform is the platform's.
+// kcp writes both. But a user who can update the LogicalCluster of a workspace can change the path there. So a
+// workspace that changes its path does not get a path that another workspace shows. If two workspaces showed one path
+// when they were first seen, nobody can tell which had it first, and the path names neither. The platform always keeps
+// its path.
 package directory
 
 import (
@@ -20,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Workspace names a logical cluster both ways. Path is empty while it is not
-// known: such a workspace is admitted by no list of consumers.
+// Workspace names a logical cluster by its ID and by its path. Path is empty while it is not known: no list of
+// consumers admits such a workspace by its path.
 type Workspace struct {
 	Cluster ledger.ClusterName
 	Path    string
@@ -32,36 +29,36 @@ type Workspace struct {
 type Directory struct {
 	platform Workspace
 
-	telling sync.Mutex // held while the observer is told of a change, from before that is made; taken before mu
+	telling sync.Mutex // held from before a change is made until the observer was told of it; taken before mu
 
 	mu       sync.RWMutex
 	observer Observer                        // nil: there is none yet
-	departed map[ledger.ClusterName]struct{} // while there is no observer: those that it would have been told of
+	departed map[ledger.ClusterName]struct{} // workspaces that departed while there was no observer
 	bound    map[ledger.ClusterName]bindings
-	paths    map[ledger.ClusterName]string    // that each shows
-	shown    map[string][]ledger.ClusterName  // by whom, paths that are shown
+	paths    map[ledger.ClusterName]string    // the path that each workspace shows
+	shown    map[string][]ledger.ClusterName  // the workspaces that show each path
 	names    map[string]ledger.ClusterName    // the workspace that each path names
-	last     map[ledger.ClusterName]time.Time // when each showed its path last
+	last     map[ledger.ClusterName]time.Time // when each workspace last showed its path
 
 	hidden
 }
 
 // Observer is told which workspaces come and go. Its methods must not block.
 type Observer interface {
-	// Arrived: a binding serves the workspace from now on, and is not being deleted.
-	// The work that was skipped while there was none has to be done now.
+	// Arrived: a binding serves the workspace from now on, and is not being deleted. Do now the work that was skipped
+	// while no binding served it.
 	Arrived(cluster ledger.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
-	// Contested: these workspaces show a path that others show, too, and does not name them. They are known by none.
+	// Contested: these workspaces show a path that does not name them, because others show it, too. They have no known
+	// path.
 	Contested(path string, clusters []ledger.ClusterName)
-	// Leaving: the binding that serves the workspace is being deleted, and with it
-	// all that the export has put there.
+	// Leaving: the binding that serves the workspace is being deleted. With it kcp deletes all objects of the export's
+	// kinds there.
 	Leaving(cluster ledger.ClusterName)
-	// Departed: the binding that served the workspace was seen to go, from the
-	// beginning of its deletion to the end, and no other serves it. That one is
-	// missing from a list says no such thing. Another one that waits may serve
-	// it soon; if that one goes, too, Departed is called again.
+	// Departed: the binding that served the workspace was seen to be deleted, from the beginning of its deletion to the
+	// end, and no other binding serves the workspace. A binding that is missing from a list is not enough. Another binding
+	// that waits may soon serve the workspace. If that is deleted, too, Departed is called again.
 	Departed(cluster ledger.ClusterName)
 }
 
@@ -77,7 +74,7 @@ func New(platform Workspace) *Directory {
 	}
 }
 
-// Observe sets the observer, and tells it how all workspaces stand. Of those that departed before, it tells, too.
+// Observe sets the observer. It tells the observer how all workspaces are bound, and which have departed before.
 func (d *Directory) Observe(o Observer) {
 	d.telling.Lock()
 	defer d.telling.Unlock()
@@ -94,7 +91,7 @@ func (d *Directory) Observe(o Observer) {
 	}
 }
 
-// standings returns the calls that tell the observer of all workspaces that are bound or have a path.
+// standings returns the calls that tell the observer of all workspaces that are bound or show a path.
 func (d *Directory) standings() (told []func()) {
 	for cluster, of := range d.bound {
 		switch of.standing() {
@@ -116,8 +113,8 @@ func (d *Directory) standings() (told []func()) {
 // Platform returns the workspace that holds the export.
 func (d *Directory) Platform() Workspace { return d.platform }
 
-// Engaged returns the name that the manager knows a logical cluster by: "" for the
-// platform, which is its local cluster. That of a tenant is the name of its cluster.
+// Engaged returns the name by which the manager knows a logical cluster. The platform is its local cluster, "". A
+// tenant has the name of its cluster.
 func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName {
 	if cluster.Cluster() == d.platform.Cluster {
 		return ""
@@ -125,7 +122,7 @@ func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName
 	return multicluster.ClusterName(cluster)
 }
 
-// Ledger returns the name that the ledger knows a manager's cluster by.
+// Ledger returns the name by which the ledger knows a cluster of the manager.
 func (d *Directory) Ledger(engaged multicluster.ClusterName) ledger.ClusterName {
 	if engaged == "" {
 		return d.platform.Cluster
@@ -144,8 +141,8 @@ func (d *Directory) Workspace(cluster ledger.ClusterName) Workspace {
 	return Workspace{Cluster: cluster, Path: path}
 }
 
-// Contests reports whether a workspace shows a path that another shows, too, and that does not name it, so that its
-// own path is not known. That costs it what lists admit by path, and nothing else.
+// Contests reports whether a workspace shows a path that names another workspace, or none. Then its own path is not
+// known. So lists do not admit it by path; it loses nothing else.
 func (d *Directory) Contests(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -154,21 +151,21 @@ func (d *Directory) Contests(cluster ledger.ClusterName) bool {
 	return shows && owner != cluster
 }
 
-// Shares reports whether another workspace shows the path of this one, too, whichever it names.
+// Shares reports whether another workspace shows the same path as this one, no matter which of them the path names.
 func (d *Directory) Shares(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return len(d.shown[d.paths[cluster]]) > 1
 }
 
-// Shows returns the path that a workspace shows, whichever it names; empty while it is not known.
+// Shows returns the path that a workspace shows, even if the path names another one; empty while none is known.
 func (d *Directory) Shows(cluster ledger.ClusterName) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.paths[cluster]
 }
 
-// Find gives the workspace of a path.
+// Find returns the workspace that a path names.
 func (d *Directory) Find(path string) (Workspace, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -190,8 +187,8 @@ func (d *Directory) Workspaces() []Workspace {
 	return list
 }
 
-// show notes the path that a workspace shows, none if it is empty, and tells the
-// observer what follows. telling is held.
+// show notes the path that a workspace shows, and tells the observer of the consequences. An empty path: it shows none
+// any more. The caller holds telling.
 func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]
@@ -208,8 +205,8 @@ func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	}
 }
 
-// move notes that a workspace shows another path, and returns the calls that tell the observer: which workspace a path
-// names from now on, and which are known by none.
+// move notes that a workspace shows another path. It returns the calls that tell the observer which workspace each of
+// both paths names now, and which workspaces have no known path.
 func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []func()) {
 	left, _ := d.owner(from)
 	named, _ := d.owner(to)
@@ -231,9 +228,9 @@ func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []fu
 	return append(d.changes(from, left), d.changes(to, named)...)
 }
 
-// name settles which workspace a path names: the only one that shows it. If there are others, the one that it named
-// keeps it, unless that is open: the former one shows it no more, or another has shown it since that one was first
-// seen, and may have had it before.
+// name decides which workspace a path names. If only one workspace shows the path, it names that one. If several do, it
+// names the one that it has named before. But if open is true, it names none: the workspace that it has named shows it
+// no more, or a workspace that was just seen first may have had it before.
 func (d *Directory) name(path string, open bool) {
 	switch shown := d.shown[path]; {
 	case path == d.platform.Path:
@@ -244,7 +241,8 @@ func (d *Directory) name(path string, open bool) {
 	}
 }
 
-// changes returns the calls that tell the observer of a path that named a workspace before.
+// changes returns the calls that tell the observer which workspace a path names now. before is the workspace that it
+// named before.
 func (d *Directory) changes(path string, before ledger.ClusterName) (told []func()) {
 	now, ok := d.owner(path)
 	if ok && now != before {

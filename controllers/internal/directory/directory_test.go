@@ -12,9 +12,9 @@ import (
 // endpoint shows the bindings of these tests.
 const endpoint = "https://endpoint"
 
-// observer keeps the things that it is told, in order.
+// observer keeps the calls that it gets, in order.
 type observer struct {
-	words     []string // of workspaces that come and go
+	words     []string // calls for workspaces that come and go
 	named     []directory.Workspace
 	contested []string
 }
@@ -31,7 +31,7 @@ func newDirectory() *directory.Directory {
 	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 }
 
-// leads fails the test unless a path leads to a workspace. An empty one: to none.
+// leads fails the test unless a path names a workspace. If want is empty, the path must name none.
 func leads(t *testing.T, d *directory.Directory, path string, want ledger.ClusterName) {
 	t.Helper()
 	if got, ok := d.Find(path); got.Cluster != want || ok != (want != "") {
@@ -39,7 +39,7 @@ func leads(t *testing.T, d *directory.Directory, path string, want ledger.Cluste
 	}
 }
 
-// An observer that comes later learns which workspaces have paths, and which show one that others show, too.
+// An observer that is set late is told which workspaces have paths, and which show a path that others show, too.
 func TestObserve_TellsThePathsThatAreKnown(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Seen(endpoint, testbed.Binding("a", "root:a"))
@@ -74,7 +74,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	leads(t, d, "root:new", "")
 }
 
-func TestDirectory_PathTakenOver(t *testing.T) {
+func TestDirectory_PassesAPathOn(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("a", "root:x"))
@@ -86,8 +86,9 @@ func TestDirectory_PathTakenOver(t *testing.T) {
 	}
 }
 
-// A workspace's owner can have it show any path. That makes it nobody else, and takes the path from nobody that showed it before.
-func TestDirectory_PathForged(t *testing.T) {
+// The owner of a workspace can make it show any path. The workspace does not get a path that another workspace showed
+// before.
+func TestDirectory_GivesAForgerNoPath(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("victim", "root:x"))
@@ -124,9 +125,9 @@ func TestDirectory_PathForged(t *testing.T) {
 	leads(t, d, "root:x", "forger")
 }
 
-// Of two workspaces that showed one path when they were first seen, as after a start, nobody can tell which had it first. A forger may have
-// come before the workspace bound the API whose path that is.
-func TestDirectory_PathOfTwo(t *testing.T) {
+// Two workspaces showed one path when they were first seen, for example after a start. The path names neither, because
+// nobody can tell which had it first: a forger may have bound the API before the owner of the path did.
+func TestDirectory_GivesNeitherOfTwoAPathTheyShowFirst(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("forger", "root:y"))

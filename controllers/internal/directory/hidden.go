@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// forgetHidden is after how long it is forgotten that a workspace went out of sight.
+// forgetHidden is the time after which it is forgotten that a workspace went out of sight.
 const forgetHidden = time.Hour
 
 // hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is
@@ -16,11 +16,11 @@ const forgetHidden = time.Hour
 type hidden struct {
 	mu     sync.Mutex
 	since  map[ledger.ClusterName]time.Time
-	pruned time.Time // when those of long ago were last forgotten
+	pruned time.Time // when old entries were last deleted
 }
 
-// hide notes that a workspace is not shown any more. It looks through all others once an hour at most: an endpoint that
-// closes hides thousands at once.
+// hide notes that a workspace is not shown any more. At most once an hour it also deletes old entries: an endpoint that
+// closes hides thousands of workspaces at once.
 func (h *hidden) hide(cluster ledger.ClusterName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +42,8 @@ func (h *hidden) reveal(cluster ledger.ClusterName) {
 	delete(h.since, cluster)
 }
 
-// Hidden reports whether a workspace went out of sight less than so long ago, an hour at most, and nobody has seen it
-// leave: it may be bound all the same.
+// Hidden reports whether a workspace went out of sight less than within ago, and was not seen to be unbound. Such a
+// workspace may still be bound. within is an hour at most.
 func (h *hidden) Hidden(cluster ledger.ClusterName, within time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

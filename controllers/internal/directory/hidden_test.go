@@ -10,7 +10,7 @@ import (
 )
 
 // Workspaces that went out of sight long ago take no memory.
-func TestHidden_ForgetsThoseOfLongAgo(t *testing.T) {
+func TestHidden_ForgetsOldWorkspaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hidden
 		for i := range 100 {

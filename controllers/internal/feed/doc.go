@@ -1,14 +1,12 @@
-// Package feed brings the controllers what happens in the workspaces. The provider has
-// one cache for all workspaces of an endpoint; on that the feed has one handler for each
-// watch, which finds the workspace that an object is of. So an event costs the same
-// however many workspaces there are, and a workspace next to nothing.
+// Package feed gives the controllers the events of all workspaces. The provider has one cache for all workspaces of an
+// endpoint. On that cache the feed has one handler for each watch, which finds the workspace of an object. So the cost
+// of an event does not grow with the number of workspaces, and a workspace costs next to nothing.
 //
 //	endpoint's cache ── IPClaims ──▶ handler ──▶ the workspace's own handler ──▶ queue
 //	                                    ▲
-//	provider ── Engage ──▶ Feed ────────┘  from now on, and first of all what is there
+//	provider ── Engage ──▶ Feed ────────┘  first all objects of the workspace, then its events
 //
-// A workspace's handler sees what a watch of that workspace alone would show it: all
-// objects that are there, then what becomes of them, in order, until the workspace is
-// engaged no more. What an event says that came before is not lost, for the cache
-// knew it already, and is read once the workspace is engaged.
+// A workspace's handler sees what a watch of that workspace alone would show: all objects that exist, then their
+// events, in order, until the workspace is disengaged. No event from before the engagement is lost: the cache had it
+// already, and the feed reads the cache when the workspace is engaged.
 package feed

@@ -12,14 +12,11 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// Feed knows the engaged workspaces and the watches. It is to be given to the manager as
-// a runnable. Safe for concurrent use.
+// Feed knows the engaged workspaces and the watches. Add it to the manager as a runnable. Safe for concurrent use.
 type Feed struct {
-	// Reengage disengages a workspace that a new watch could not be opened on, and engages it
-	// again. Required.
+	// Reengage disengages a workspace, and engages it again, if a new watch could not be opened on it. Required.
 	Reengage func(multicluster.ClusterName)
-	// Changed is called when a workspace is engaged, and when it is no more. It must not block.
-	// Default: nothing is called.
+	// Changed is called when a workspace is engaged, and when it is disengaged. It must not block. Default: no call.
 	Changed func(multicluster.ClusterName)
 
 	mu         sync.Mutex
@@ -27,7 +24,7 @@ type Feed struct {
 	watches    []*watch
 }
 
-// workspace is one that is engaged, until its context ends.
+// workspace is an engaged workspace, until its context ends.
 type workspace struct {
 	ctx      context.Context //nolint:containedctx // it is the engagement
 	name     multicluster.ClusterName
@@ -36,15 +33,15 @@ type workspace struct {
 	cache    kcpcache.WildcardCache
 }
 
-// Shown is a workspace's cluster that tells which endpoint shows it, and gives the cache that
-// all workspaces of the endpoint share. Those that are engaged have it.
+// Shown is the cluster of an engaged workspace. It tells which endpoint shows the workspace, and has the cache that all
+// workspaces of that endpoint share.
 type Shown interface {
 	cluster.Cluster
 	Endpoint() (url string, shared kcpcache.WildcardCache)
 }
 
-// Engage watches the workspace until ctx ends. When it is engaged again, with a new context, its
-// handler is called for every object again.
+// Engage watches the workspace until ctx ends. If the workspace is engaged again, with a new context, its handler is
+// called for every object again.
 func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
 	shown, ok := cl.(Shown)
 	if !ok {
@@ -63,8 +60,7 @@ func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl clu
 	return nil
 }
 
-// enter notes a workspace, and returns the watches that there are. Those that come later
-// find it noted.
+// enter notes a workspace, and returns the watches. A watch that is added later finds the workspace by itself.
 func (f *Feed) enter(w *workspace) []*watch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +90,7 @@ func (f *Feed) tell(name multicluster.ClusterName) {
 	}
 }
 
-// add notes a watch, and returns the workspaces that there are.
+// add notes a watch, and returns the workspaces.
 func (f *Feed) add(w *watch) []*workspace {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +98,7 @@ func (f *Feed) add(w *watch) []*workspace {
 	return slices.Collect(maps.Values(f.workspaces))
 }
 
-// Start implements manager.Runnable. The feed works when it is called upon.
+// Start implements manager.Runnable. There is nothing to run.
 func (f *Feed) Start(ctx context.Context) error {
 	<-ctx.Done()
 	return nil

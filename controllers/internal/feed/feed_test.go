@@ -26,8 +26,8 @@ func TestEngage_ShowsWhatIsThereThenWhatHappens(t *testing.T) {
 	a.sees("-old")
 }
 
-// TestEngage_Changed: it is told when a workspace is engaged, and when it is no more.
-func TestEngage_Changed(t *testing.T) {
+// Changed is called when a workspace is engaged, and when it is disengaged.
+func TestEngage_TellsOfEachChange(t *testing.T) {
 	s := newScene(t)
 	changes := make(chan multicluster.ClusterName, 10)
 	s.feed.Changed = func(name multicluster.ClusterName) { changes <- name }
@@ -57,8 +57,9 @@ func TestEngage_ShowsNothingOfOthers(t *testing.T) {
 	a.sees("+y")
 }
 
-// The last object is what a release goes by, even if only a list says that it is gone.
-func TestEngage_ADeletionHandsTheLastObject(t *testing.T) {
+// A release needs the object as it was last seen. The handler gets it, even if only a list shows that the object is
+// gone.
+func TestEngage_ShowsTheLastObjectOfADeletion(t *testing.T) {
 	s := newScene(t)
 	a, b := s.engage("a"), s.engage("b")
 	tap := s.feed.watches[0].taps["https://endpoint"]
@@ -70,9 +71,8 @@ func TestEngage_ADeletionHandsTheLastObject(t *testing.T) {
 	b.sees()
 }
 
-// TestEngage_AReplacedObject: a list that shows an object in the place of another one of its name shows
-// that the other is gone.
-func TestEngage_AReplacedObject(t *testing.T) {
+// A list may show an object in the place of another one of the same name. That shows that the other one is gone.
+func TestEngage_ShowsTheDeletionOfAReplacedObject(t *testing.T) {
 	s := newScene(t)
 	a := s.engage("a")
 	tap := s.feed.watches[0].taps["https://endpoint"]
@@ -87,9 +87,9 @@ func TestEngage_AReplacedObject(t *testing.T) {
 	a.sees("~x")
 }
 
-// What a list leaves out after the watch has broken was deleted meanwhile. The informer
-// of kcp that is not patched shows it for ever.
-func TestEngage_ADeletionThatNobodyWatched(t *testing.T) {
+// If a list leaves an object out after the watch has broken, the object was deleted meanwhile. kcp's informer without
+// the patch would show it for ever.
+func TestEngage_ShowsADeletionThatNobodyWatched(t *testing.T) {
 	s := newScene(t)
 	s.source.Add(claim("w", "stays"))
 	s.source.Add(claim("w", "goes"))
@@ -118,17 +118,16 @@ func TestEngage_EndsWithItsContext(t *testing.T) {
 	a.sees()
 }
 
-// Only the provider's clusters tell the endpoint.
-func TestEngage_AForeignCluster(t *testing.T) {
+// A cluster that is not the provider's does not tell its endpoint, and is refused.
+func TestEngage_RefusesAForeignCluster(t *testing.T) {
 	s := newScene(t)
 	if err := s.feed.Engage(t.Context(), "a", struct{ cluster.Cluster }{}); err == nil {
 		t.Error("Engage = nil for a cluster that tells no endpoint")
 	}
 }
 
-// A watch that cannot be opened fails the engagement, which leaves nothing behind. The next
-// one shows everything.
-func TestEngage_Fails(t *testing.T) {
+// If a watch cannot be opened, Engage fails, and leaves nothing behind. The next Engage shows every object.
+func TestEngage_LeavesNothingBehindWhenItFails(t *testing.T) {
 	s := newScene(t)
 	s.source.Add(claim("a", "x"))
 	s.synced()
@@ -142,9 +141,9 @@ func TestEngage_Fails(t *testing.T) {
 	s.engage("a").sees("+x")
 }
 
-// A controller that cannot be shown one workspace when it begins is shown the others, and
-// that one is engaged again.
-func TestTenants_OneFails(t *testing.T) {
+// When a controller begins, one workspace cannot be shown to it. It is shown the other workspaces, and that one is
+// engaged again.
+func TestTenants_EngagesAFailedWorkspaceAgain(t *testing.T) {
 	s := newScene(t)
 	s.source.Add(claim("a", "x"))
 	s.engage("a").sees("+x")
@@ -157,8 +156,8 @@ func TestTenants_OneFails(t *testing.T) {
 	}
 }
 
-// A controller may begin when workspaces are engaged already.
-func TestTenants_BegunLate(t *testing.T) {
+// A controller that begins after workspaces were engaged is shown their objects.
+func TestTenants_ShowsObjectsToALateController(t *testing.T) {
 	s := newScene(t)
 	s.source.Add(claim("a", "x"))
 	a := s.engage("a")
@@ -170,7 +169,7 @@ func TestTenants_BegunLate(t *testing.T) {
 	a.sees("+y")
 }
 
-// However an object's event and the engagement of its workspace fall, the object is shown.
+// An object is shown, whether its event comes before, during or after the engagement of its workspace.
 func TestEngage_LosesNothingThatComesMeanwhile(t *testing.T) {
 	s := newScene(t)
 	s.engage("first") // the cache is followed from now on
@@ -194,8 +193,8 @@ func TestEngage_LosesNothingThatComesMeanwhile(t *testing.T) {
 	}
 }
 
-// What it costs is one handler for each watch, not for each workspace.
-func TestEngage_OneHandler(t *testing.T) {
+// The cache has one handler for each watch, and not one for each workspace.
+func TestEngage_AddsOneHandlerForEachWatch(t *testing.T) {
 	s := newScene(t)
 	s.watch()
 	for w := range 10 {

@@ -28,11 +28,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// soon is how long anything may take to be seen. It covers a second look at a list.
+// soon is how long the tests wait for an event. It covers a second list.
 const soon = 20 * time.Second
 
-// scene is a feed with one watch, and an endpoint whose informer is real and whose server
-// is in memory.
+// scene is a feed with one watch, and an endpoint. The endpoint's informer is real, and its server is in memory.
 type scene struct {
 	t      *testing.T
 	feed   *Feed
@@ -53,7 +52,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// synced returns when the cache has listed what there is.
+// synced returns when the cache has listed all objects.
 func (s *scene) synced() {
 	s.t.Helper()
 	if !toolscache.WaitForCacheSync(s.t.Context().Done(), s.cache.HasSynced) {
@@ -134,7 +133,7 @@ func (l *listener) of(name string) *seen {
 	return w
 }
 
-// renew is of, for an engagement that is to come.
+// renew begins a new record, for the workspace's next engagement, and returns it.
 func (l *listener) renew(name string) *seen {
 	l.mu.Lock()
 	delete(l.seen, multicluster.ClusterName(name))
@@ -183,7 +182,7 @@ func (s *seen) next() string {
 	}
 }
 
-// sees expects these events, and no other to be there by then.
+// sees expects these events, and that no other event has come by then.
 func (s *seen) sees(want ...string) {
 	s.t.Helper()
 	for _, w := range want {
@@ -196,7 +195,7 @@ func (s *seen) sees(want ...string) {
 	}
 }
 
-// seesAll expects this many objects to come, some of them twice.
+// seesAll expects this many objects. Some may come twice.
 func (s *seen) seesAll(want int) {
 	s.t.Helper()
 	for names := map[string]bool{}; len(names) < want; {

@@ -14,22 +14,21 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// tap is the one handler that a watch has on the cache of an endpoint. It calls the
-// handler of the workspace that an object is of, if that is engaged. Safe for concurrent
-// use.
+// tap is the one handler that a watch has on the cache of an endpoint. It calls the handler of the workspace to which
+// an object belongs, if that workspace is engaged. Safe for concurrent use.
 type tap struct {
 	watch *watch
 	cache kcpcache.WildcardCache
 
-	// mu is held while a handler is called, so that what is there and what happens take
-	// turns. The cache knows of a change before the tap is told: what came too early to be
-	// passed on is among what is there.
+	// mu is held while a handler is called, so that the objects of the cache and the later events come one after the
+	// other. The cache has a change before the tap gets the event. So an event that comes before its workspace is engaged
+	// is not lost: its change is among the objects of the cache.
 	mu       sync.Mutex
 	informer toolscache.SharedIndexInformer // nil until a workspace is engaged
 	open     map[multicluster.ClusterName]*workspace
 }
 
-// add has the workspace's handler called: for all that is there, then for what happens.
+// add calls the workspace's handler: first for all objects of the cache, then for events.
 func (t *tap) add(w *workspace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +53,7 @@ func (t *tap) add(w *workspace) error {
 	return nil
 }
 
-// start hangs the tap on the cache, which tells it of all that is there. It does not wait
-// for that.
+// start adds the tap to the cache as a handler. The cache then calls it for all objects. start does not wait for that.
 func (t *tap) start(w *workspace) error {
 	informer, err := t.cache.GetInformer(w.ctx, t.watch.obj, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -85,8 +83,8 @@ func (t *tap) OnAdd(obj any, initial bool) {
 	})
 }
 
-// OnUpdate implements toolscache.ResourceEventHandler. A list may show an object in the place of
-// another one of its name: that one is gone, and was not seen to go.
+// OnUpdate implements toolscache.ResourceEventHandler. A list may show an object in the place of another one of the
+// same name. Then that one is gone, and its deletion was not seen.
 func (t *tap) OnUpdate(before, after any) {
 	old, now := before.(client.Object), after.(client.Object)
 	if old.GetUID() != now.GetUID() {
@@ -99,8 +97,8 @@ func (t *tap) OnUpdate(before, after any) {
 	})
 }
 
-// OnDelete implements toolscache.ResourceEventHandler. The handler is given the object as
-// last seen, whether it was seen to go or is missing from a list.
+// OnDelete implements toolscache.ResourceEventHandler. The handler gets the object as it was last seen, whether its
+// deletion was seen or a list has left it out.
 func (t *tap) OnDelete(obj any) {
 	missing, unknown := obj.(toolscache.DeletedFinalStateUnknown)
 	if unknown {
@@ -111,15 +109,15 @@ func (t *tap) OnDelete(obj any) {
 	})
 }
 
-// call calls the handler of the workspace that the object is of.
+// call calls the handler of the workspace to which the object belongs.
 func (t *tap) call(obj any, handle func(context.Context, EventHandler)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass(multicluster.ClusterName(logicalcluster.From(obj.(client.Object))), handle)
 }
 
-// pass calls the handler of a workspace that is open. The handler is made for each event, which costs less
-// than to keep one for each workspace. The caller holds mu.
+// pass calls the handler of a workspace, if the workspace is engaged. It makes the handler for each event, which costs
+// less than to keep a handler for each workspace. The caller holds mu.
 func (t *tap) pass(name multicluster.ClusterName, handle func(context.Context, EventHandler)) {
 	if w := t.open[name]; w != nil && w.ctx.Err() == nil {
 		handle(w.ctx, t.watch.handle(w.name, w.cluster))

@@ -17,8 +17,8 @@ import (
 )
 
 type (
-	// Handler makes the handler of a workspace, for each event again: the handler can remember nothing. Events
-	// have the objects as the caches keep them: they may be packed, see package packed, and are to be read only.
+	// Handler makes the handler of a workspace again for each event, so the handler can remember nothing. Events have the
+	// objects as the caches keep them. They may be packed, see package packed, and must not be changed.
 	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
 	// EventHandler handles events of a workspace.
 	EventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
@@ -27,12 +27,12 @@ type (
 	queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 )
 
-// Platform is a source of what happens to the objects of a kind on the platform.
+// Platform returns a source of the events of a kind's objects on the platform.
 func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
 	return source.TypedKind[client.Object](local.GetCache(), obj, platform{handle(mcmanager.LocalCluster, local)})
 }
 
-// Tenants is a source of what happens to the objects of a kind in the engaged workspaces.
+// Tenants returns a source of the events of a kind's objects in the engaged workspaces.
 func (f *Feed) Tenants(obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
 	return source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
 		w := &watch{obj: obj, handle: handle, queue: q, taps: map[string]*tap{}}
@@ -57,8 +57,8 @@ type watch struct {
 	taps map[string]*tap // by the endpoint's URL
 }
 
-// open has a workspace's handler called from now on. An endpoint that went and came back
-// has a new cache: the tap on the old one brings nothing more.
+// open makes the tap of an endpoint call a workspace's handler from now on. If an endpoint was closed and opened again,
+// it has a new cache, and the tap on the old cache gets no events any more.
 func (w *watch) open(of *workspace) error {
 	w.mu.Lock()
 	t := w.taps[of.endpoint]
@@ -70,7 +70,7 @@ func (w *watch) open(of *workspace) error {
 	return t.add(of)
 }
 
-// close ends the calls of its handler.
+// close ends the calls of a workspace's handler.
 func (w *watch) close(of *workspace) {
 	w.mu.Lock()
 	t := w.taps[of.endpoint]
@@ -80,7 +80,7 @@ func (w *watch) close(of *workspace) {
 	}
 }
 
-// platform passes on what happens on the platform. An update from one object to another of its name
+// platform passes on the events of the platform. An update that replaces an object by another one of the same name
 // becomes two events, as in a tap.
 type platform struct {
 	EventHandler

@@ -1,6 +1,5 @@
-// Package inbox holds the queues of the controllers that the ledger has news
-// for. They exist before ledger and controllers do, so that no news is lost,
-// and adding to one never blocks.
+// Package inbox holds the queues of the controllers to which the ledger sends news. The queues exist before the ledger
+// and the controllers, so that no news is lost. Adding to a queue never blocks.
 package inbox
 
 import (
@@ -21,21 +20,21 @@ import (
 )
 
 const (
-	// Coalesce is how long changes of a pool's use are gathered before they are
-	// written to its status; half a second is promised.
+	// Coalesce is how long changes of a pool's usage are gathered before they are written to its status. The promise is
+	// half a second.
 	Coalesce = 300 * time.Millisecond
-	// soonest and latest are after how long what has failed is tried again.
+	// soonest and latest bound the pause before a failed request is tried again.
 	soonest, latest = 10 * time.Millisecond, 30 * time.Second
-	// few pools that one change concerns are written as one is. More take turns.
+	// few is the number of pools up to which the pools of one change are all written at once. More pools take turns.
 	few = 4
-	// apart is the time between two turns: seven writes a second take little from a kcp.
+	// apart is the time between two turns. Seven writes a second are a small load for a kcp.
 	apart = 150 * time.Millisecond
 )
 
 // Queue is a controller's queue.
 type Queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 
-// Inbox takes the ledger's news to the controllers. It is safe for concurrent use.
+// Inbox passes the ledger's news to the controllers. It is safe for concurrent use.
 type Inbox struct {
 	// Claims is the queue of the claim controller.
 	Claims Queue
@@ -76,20 +75,21 @@ func (i *Inbox) Wake(h ledger.Holder) {
 	queue.Add(Request(i.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
 }
 
-// Listed requeues a claim that a first list has shown, behind the claims that are queued by Add.
+// Listed requeues a claim that the first list of a cache has shown. Claims that are queued by Add come first.
 func (i *Inbox) Listed(claim mcreconcile.Request) {
 	i.listed.mark(claim)
 	i.Claims.Add(claim)
 }
 
-// Changed requeues pools whose use has changed, after a moment. A change concerns more than one
-// where pools of an address domain overlap, and of many the status is written in turn: a
-// claim in such a domain keeps the server no busier than with a few pools.
+// Changed requeues pools whose usage has changed, after a moment. If pools of an address domain overlap, a change
+// concerns several pools. Many pools are written in turn, so that a claim in such a domain keeps the server no busier
+// than a claim in a few pools.
 //
-// A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that
-// by the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before
-// takes its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made,
-// and gives out its first block a moment later. An address space is used as its pool is.
+// A pool that is not in use any more is requeued at once: its owner may be about to delete it, and admission refuses
+// that by the pool's status. There are three exceptions, which wait as usual. A pool that is emptied again and again is
+// requeued at once only once a moment. A pool that was empty before the change is not in a hurry: a claim in an address
+// domain changes the figures of all its pools. And a pool that was just made gets its first block a moment later. For
+// an address space, its pool is requeued.
 func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	now := time.Now()
 	for place, id := range ids {
@@ -111,7 +111,7 @@ func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	}
 }
 
-// above requeues the pools above a derived one, which are used as long as it is.
+// above requeues the pools above a derived pool. They are in use as long as that pool is.
 func (i *Inbox) above(pools PoolTable, pool ledger.Pool, after time.Duration) {
 	for pool.Derived != nil {
 		above, ok := pools.Get(pool.Above())
@@ -127,8 +127,8 @@ func (i *Inbox) pool(pool ledger.Pool, after time.Duration) {
 	i.Pools.AddAfter(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name}), after)
 }
 
-// untilTurn is the time from now to the next turn of one among so many pools. A few take
-// none.
+// untilTurn returns the time from now to the next turn of a pool: number place of so many pools. A few pools take no
+// turns.
 func untilTurn(now time.Time, place, of int) time.Duration {
 	if of <= few {
 		return 0
@@ -138,9 +138,9 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 	return (round - since) % round
 }
 
-// Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
-// have stood in their way, or been one of as many as the workspace may have, or as another one may for which it has
-// counted. A request without a name stands for them.
+// Retired requeues the pools that have no CIDR, in two workspaces: the one of the pool that has left the ledger, and
+// the one that the pool has counted for. The retired pool may have overlapped them, or have counted towards the number
+// of pools that the workspace may have. A request without a name stands for all these pools.
 func (i *Inbox) Retired(pool ledger.Pool) {
 	i.emptied.forget(pool.ID)
 	for _, cluster := range []ledger.ClusterName{pool.Cluster, pool.CountsFor()} {
@@ -150,16 +150,16 @@ func (i *Inbox) Retired(pool ledger.Pool) {
 	}
 }
 
-// Request names an object of a cluster as the manager knows it.
+// Request names an object of a cluster by the name that the manager has for the cluster.
 func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile.Request {
 	return mcreconcile.Request{ClusterName: cluster, Request: reconcile.Request{NamespacedName: key}}
 }
 
-// NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
+// NewQueue makes a queue in which workspaces take turns. name is its label in the metrics.
 func NewQueue(name string) Queue { return newQueue(name, soonest, latest, NewTurns()) }
 
-// InTurns makes one of items of any kind: of says whose an item is. One that fails is queued again, between first and
-// last later.
+// InTurns makes a queue of items of any kind, in which workspaces take turns. of returns the workspace of an item. An
+// item that fails is queued again after a pause, which grows from first to last.
 func InTurns[T comparable](
 	name string, first, last time.Duration, of func(T) ledger.ClusterName,
 ) workqueue.TypedRateLimitingInterface[T] {
@@ -177,7 +177,7 @@ func newQueue[T comparable](
 }
 
 // Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses
-// nothing. fields are the names and values that its log has of a request.
+// nothing. fields returns the names and values by which the controller's log describes a request.
 func Controlled[R comparable](
 	logger logr.Logger, queue workqueue.TypedRateLimitingInterface[R], workers int, fields func(R) []any,
 ) controller.TypedOptions[R] {
@@ -195,21 +195,21 @@ func Controlled[R comparable](
 	}
 }
 
-// emptied knows which pools hold nothing and which hold something, as far as changes have told of them. The zero value
-// is ready; safe for concurrent use.
+// emptied remembers which pools are in use and which are empty, as far as changes have shown. The zero value is ready;
+// safe for concurrent use.
 type emptied struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]emptying
 }
 
-// emptying is when a pool was last requeued at once, and whether it has been empty since.
+// emptying says when a pool was last requeued at once, and whether it has been empty since.
 type emptying struct {
 	at    time.Time
 	still bool
 }
 
-// first reports whether a pool that holds nothing is to be requeued at once: if it has held something since it was
-// requeued so, and that was not within the last moment.
+// first reports whether to requeue an empty pool at once. It is true if the pool was not empty before, and was not
+// requeued at once within the last moment. An unknown pool counts as not empty.
 func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -222,8 +222,8 @@ func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	return true
 }
 
-// filled notes that a pool holds something, and reports whether it may have been empty: nothing is known of a pool
-// whose first change this is.
+// filled notes that a pool is in use, and reports whether it may have been empty before. That is also true for an
+// unknown pool.
 func (e *emptied) filled(id ledger.PoolID) (was bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -232,7 +232,7 @@ func (e *emptied) filled(id ledger.PoolID) (was bool) {
 	return last.still || !known
 }
 
-// note stores what is known of a pool. The caller holds mu.
+// note stores the facts of a pool. The caller holds mu.
 func (e *emptied) note(id ledger.PoolID, now emptying) {
 	if e.pools == nil {
 		e.pools = map[ledger.PoolID]emptying{}

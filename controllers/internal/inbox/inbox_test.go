@@ -62,7 +62,7 @@ func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	news.wantQueued(t, "the pool was empty before", 0)
 }
 
-// An address space is used as its pool is: while others use that, one that begins is no reason for haste.
+// An address space begins while its pool is in use. The pool is not requeued at once.
 func TestChanged_LetsANewAddressSpaceWait(t *testing.T) {
 	t.Parallel()
 	apart := ledger.PoolID("busy." + strings.Repeat("0", 64))
@@ -77,7 +77,8 @@ func TestChanged_LetsANewAddressSpaceWait(t *testing.T) {
 	}
 }
 
-// A pool that was just made takes its turn, too, and so do those above it: its first block comes a moment later.
+// A pool that was just made takes its turn, and so do the pools above it, because it gets its first block a moment
+// later.
 func TestChanged_LetsANewPoolWait(t *testing.T) {
 	t.Parallel()
 	news := newInbox(t)
@@ -85,7 +86,7 @@ func TestChanged_LetsANewPoolWait(t *testing.T) {
 	news.wantQueued(t, "a pool is made", 0)
 }
 
-// A pool that is emptied again and again is requeued at once only as often as others are written.
+// A pool that is emptied again and again is requeued at once only as often as other pools are written.
 func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 	t.Parallel()
 	var e emptied
@@ -110,7 +111,8 @@ func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 	}
 }
 
-// family is a root pool, with a derived pool below it, and another one below that, which is held or not.
+// family is a root pool with a derived pool below it, and a second derived pool below that one. A claim may hold the
+// second.
 type family struct {
 	held bool
 	made time.Time
@@ -132,8 +134,8 @@ func (f family) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 func (f family) InUse(id ledger.PoolID) bool { return f.held && id != "grandchild" }
 
-// A pool that the system has made counts as use of the pools above only while it is used: these are reconciled with it, at once if
-// it is emptied.
+// A derived pool counts as usage of the pools above only while it is in use. So these pools are requeued with it, at
+// once if it is emptied.
 func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	t.Parallel()
 	news := newInbox(t)
@@ -143,8 +145,8 @@ func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	news.wantQueued(t, "it is emptied, with two above", 3)
 }
 
-// The pools above a derived one are reconciled when it gets its first block, however long after it was made that is, and also if
-// nothing was known of it: after a restart.
+// The pools above a derived pool are requeued when it gets its first block, however long after it was made. That is so
+// even if nothing was known of it, as after a restart.
 func TestChanged_RequeuesThePoolsAboveAFilledOne(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]family{
@@ -183,8 +185,8 @@ func TestChanged_RequeuesThePoolsAboveAFilledOne(t *testing.T) {
 	}
 }
 
-// A pool that counts for another workspace than its own is one of as many as that workspace may have: with it, there is room for one
-// of that workspace's own.
+// A pool may count towards the number of pools that another workspace may have. When the pool is retired, that
+// workspace may have one more pool of its own.
 func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]*ledger.Derived{
@@ -204,8 +206,8 @@ func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 	}
 }
 
-// However often one of many pools that share a block is looked for, its turn comes once in
-// a round, and no two have theirs less than the interval apart. A few take no turns.
+// Each of many pools that share a block has its turn once in a round, however often untilTurn is called, and turns are
+// at least the interval apart. A few pools take no turns.
 func TestUntilTurn(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

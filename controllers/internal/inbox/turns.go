@@ -9,14 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// turns is the storage of a workqueue in which workspaces take turns: one with many
-// items delays the others by one each, not by all of them. It is what the ledger does with
-// the calls that wait for a pool, and what API Priority and Fairness (KEP-1040) does with
-// flows. A workqueue calls it from one goroutine at a time.
+// turns is the storage of a workqueue in which workspaces take turns: a workspace with many items delays the others by
+// one item each, not by all of its items. The ledger does the same with the calls that wait for a transaction, and API
+// Priority and Fairness (KEP-1040) with flows. A workqueue calls it from one goroutine at a time.
 type turns[T comparable] struct {
-	of    func(T) ledger.ClusterName // whose item it is
+	of    func(T) ledger.ClusterName // returns the workspace of an item
 	lanes map[ledger.ClusterName][]T
-	next  []ledger.ClusterName // those with a lane
+	next  []ledger.ClusterName // workspaces with a lane, in turn
 	size  int
 }
 
@@ -29,7 +28,7 @@ func newTurns[T comparable](of func(T) ledger.ClusterName) *turns[T] {
 	return &turns[T]{of: of, lanes: map[ledger.ClusterName][]T{}}
 }
 
-// Touch leaves an item that is added again in its place.
+// Touch does nothing: an item that is added again keeps its place.
 func (*turns[T]) Touch(T) {}
 
 // Push puts an item behind those of its workspace.
@@ -63,33 +62,33 @@ func (t *turns[T]) Pop() T {
 	return item
 }
 
-// listedShare is how many items are taken before one is taken of those that were listed.
+// listedShare is how many items are taken before one listed item is taken.
 const listedShare = 8
 
-// listed is the storage of a workqueue in which what a first list shows comes behind what happens.
-// After a start that is everything in the cache: a new claim would wait until each of the others is
-// reconciled. A listed item still gets every eighth turn.
+// listed is the storage of a workqueue in which items of a first list come after other items. After a start, the first
+// list has everything in the cache. Without this, a new claim would wait until each of these is reconciled. A listed
+// item still gets every eighth turn.
 type listed struct {
 	now   *turns[mcreconcile.Request]
 	later *turns[mcreconcile.Request]
 	taken int
 
 	mu     sync.Mutex
-	marked map[mcreconcile.Request]bool // to be added to later
+	marked map[mcreconcile.Request]bool // items that the next Push adds to later
 }
 
 func newListed() *listed {
 	return &listed{now: newTurns(clusterOf), later: newTurns(clusterOf), marked: map[mcreconcile.Request]bool{}}
 }
 
-// mark has the next Push of an item add it to those that were listed.
+// mark makes the next Push of an item add it to the listed items.
 func (l *listed) mark(item mcreconcile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.marked[item] = true
 }
 
-// unmark reports whether an item was marked, and is not any more.
+// unmark removes the mark of an item, and reports whether it had one.
 func (l *listed) unmark(item mcreconcile.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +97,7 @@ func (l *listed) unmark(item mcreconcile.Request) bool {
 	return marked
 }
 
-// Touch leaves an item that is added again in its place.
+// Touch removes the mark of an item that is added again. The item keeps its place.
 func (l *listed) Touch(item mcreconcile.Request) { l.unmark(item) }
 
 // Push puts an item behind those of its workspace.

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// A workspace that has much waiting delays the others by one each.
+// A workspace with many waiting items delays the others by one item each.
 func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	t.Parallel()
 	queue := NewQueue("test")
@@ -39,9 +39,9 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	}
 }
 
-// What happens does not wait for what the first list has shown, not in the same workspace either,
-// and what it has shown is not kept waiting for ever.
-func TestInbox_ListedClaimsComeLater(t *testing.T) {
+// A changed claim does not wait for the claims that the first list has shown, not even for those of its own workspace.
+// The listed claims do not wait for ever.
+func TestInbox_LetsListedClaimsComeLater(t *testing.T) {
 	t.Parallel()
 	i := newInbox(t)
 	const many = 100
@@ -75,8 +75,9 @@ func TestInbox_ListedClaimsComeLater(t *testing.T) {
 	}
 }
 
-// A claim that waits already keeps its place. One that changes afterwards does not come later.
-func TestInbox_ListedAndWaiting(t *testing.T) {
+// A claim that waits already keeps its place when it is listed. When it is added again, that it was listed once does
+// not count any more.
+func TestInbox_KeepsThePlaceOfAListedClaimThatWaits(t *testing.T) {
 	t.Parallel()
 	i := newInbox(t)
 	a, b := Request("w", client.ObjectKey{Name: "a"}), Request("w", client.ObjectKey{Name: "b"})

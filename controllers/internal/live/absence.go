@@ -8,13 +8,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Absence is for how long censuses must lack a workspace until it is gone, if nobody has seen its binding go. A shard
-// that is started again beside an empty cache server lists no bindings for some seconds.
+// Absence is for how long no census may show a workspace before the workspace counts as gone, if its binding was not
+// seen to be deleted. A shard that is restarted beside an empty cache server lists no bindings for some seconds.
 const Absence = time.Minute
 
-// lapse is how long after the last look at an absent workspace its absence is forgotten. All who confirm one look again
-// within about a minute; nobody looks at a workspace that is served again, so that two short absences would count as a
-// long one.
+// lapse is the time after the last look at an absent workspace after which its absence is forgotten. A caller that
+// confirms an absence looks again within about a minute. Nobody looks at a workspace that is served again. So without
+// lapse, two short absences would count as one long one.
 const lapse = 5 * Absence
 
 // Absences remember the workspaces that were found bound nowhere. The zero value is ready; safe for concurrent use.
@@ -23,11 +23,11 @@ type Absences struct {
 	seen map[ledger.ClusterName]absence
 }
 
-// absence is when a workspace was found bound nowhere first and last.
+// absence has the first and the last time at which a workspace was found bound nowhere.
 type absence struct{ first, last time.Time }
 
-// Confirm notes a verdict about a holder of a workspace. It reports whether the workspace is bound nowhere by all
-// answers since one that is Absence ago, or longer.
+// Confirm notes a verdict about a holder of a workspace. It reports whether all verdicts since a time that is Absence
+// ago, or longer, are Unbound.
 func (a *Absences) Confirm(cluster ledger.ClusterName, verdict Verdict, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A shard that is started again may list no bindings for some seconds. That it does so twice, an hour apart, is no absence of an hour:
-// nobody asks for a workspace that is served in between.
+// A shard that is restarted may list no bindings for some seconds. If it does so twice, an hour apart, this does not
+// count as an absence of an hour, because nobody asks for a workspace that is served in between.
 func TestAbsences_StartOverAfterALongTime(t *testing.T) {
 	var a Absences
 	now := time.Now()

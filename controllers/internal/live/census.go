@@ -9,24 +9,22 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Census says which workspaces have a binding to the export, by complete lists of all
-// endpoints. An object of a workspace that is not among them, twice with time between, is gone
-// if it was there before.
+// Census says which workspaces have a binding to the export, by complete lists of all endpoints. If an object was there
+// before, and two censuses with time between lack its workspace, the object is gone.
 type Census struct {
 	// Bound are the workspaces, with the platform.
 	Bound map[ledger.ClusterName]bool
-	// Endpoints is how many endpoints the export has. With none, the census says something
-	// only of workspaces whose binding was seen to go.
+	// Endpoints is how many endpoints the export has. If there are none, the census proves something only for a workspace
+	// whose binding was seen to be deleted.
 	Endpoints int
-	// Since is when the endpoint slice was made that lists the endpoints. A shard that is away
-	// has not entered its endpoint in a slice that was made meanwhile. So a block that is older
-	// may be held on a shard that the slice never listed.
+	// Since is when the endpoint slice that lists the endpoints was made. A shard that has been away since then has not
+	// entered its endpoint in that slice. So the holder of an older block may be on a shard that the slice never listed.
 	Since time.Time
 }
 
-// Census lists the bound workspaces, after the call; ok is false if some may be missing: the
-// endpoint slice may lack endpoints, or there is none. What it costs does not depend on how many
-// objects are asked for, but on how many workspaces there are.
+// Census lists the bound workspaces, by reads after the call. ok is false if some may be missing, because the endpoint
+// slice may lack endpoints, or there is no slice. Its cost grows with the number of workspaces, not with that of the
+// objects to check.
 func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 	if r.opts.Slice == "" {
 		return Census{}, false, nil

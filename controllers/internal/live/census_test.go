@@ -32,8 +32,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// A census that may lack workspaces is none.
-func TestCensus_AShardAway(t *testing.T) {
+// If a census may lack workspaces, it is not returned.
+func TestCensus_NeedsEveryShard(t *testing.T) {
 	here, away := newSite(t), newSite(t)
 	here.bind("9", "w")
 	away.Close()
@@ -49,7 +49,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A server that never answers blocks nobody for longer than a read may take.
-func TestHolder_AServerThatHangs(t *testing.T) {
+func TestHolder_EndsWhileAServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := must.Get(NewReader(Options{
 			Config: &rest.Config{Host: "http://platform"}, Slice: "ipam.miloapis.com", Platform: "platform", Scheme: scheme(t),

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// readTimeout limits a read. A server that never answers would block all that release, and with
-// a shared read, which does not end with the context of a caller, all later callers.
+// readTimeout limits a read. A server that never answers would otherwise block all releases. A shared read does not end
+// with the context of a caller, so it would also block all later callers.
 const readTimeout = 10 * time.Second
 
-// fresh shares reads between those who ask at the same time, and never answers
-// from a read that began before the caller asked. A caller waits for at most two reads,
-// and each of them ends within readTimeout. The zero value is not usable:
-// set read. Safe for concurrent use.
+// fresh shares reads between callers that ask at the same time. It never answers from a read that began before the
+// caller asked. A caller waits for at most two reads, and each of them ends within readTimeout. The zero value is not
+// usable: set read. Safe for concurrent use.
 //
 //	caller A  |--read 1--|
 //	caller B     |.......|--read 2--|     B may not use read 1, which began before it asked
@@ -74,11 +73,11 @@ func (f *fresh[T]) begin(ctx context.Context) {
 	}(f.running)
 }
 
-// Rounds reads a value for all who ask for it at the same time: each caller waits for a read that began after it had
-// asked, as in fresh. Make it with NewRounds. It is safe for concurrent use.
+// Rounds reads a value for all callers that ask at the same time. Each caller gets a value from a read that began after
+// it had asked, as in fresh. Make it with NewRounds. It is safe for concurrent use.
 type Rounds[T any] struct{ reads fresh[T] }
 
-// NewRounds makes Rounds of a read that may take so long.
+// NewRounds makes Rounds that share the results of read. Each read is cancelled after limit; 0 means readTimeout.
 func NewRounds[T any](limit time.Duration, read func(context.Context) (T, error)) *Rounds[T] {
 	return &Rounds[T]{fresh[T]{limit: limit, read: read}}
 }
@@ -86,8 +85,8 @@ func NewRounds[T any](limit time.Duration, read func(context.Context) (T, error)
 // Get returns a value that was read entirely after the call. Callers share it, and change nothing in it.
 func (r *Rounds[T]) Get(ctx context.Context) (T, error) { return r.reads.get(ctx) }
 
-// freshEach is a fresh of each of many keys. It keeps nothing of a key that nobody asks for.
-// The zero value is not usable: set read. Safe for concurrent use.
+// freshEach has a fresh for each key that is being asked for, and keeps nothing of other keys. The zero value is not
+// usable: set read. Safe for concurrent use.
 type freshEach[K comparable, T any] struct {
 	read func(context.Context, K) (T, error)
 
@@ -100,7 +99,7 @@ type asked[T any] struct {
 	callers int
 }
 
-// get is that of fresh, of a key.
+// get returns a value of a key that was read entirely after get was called.
 func (f *freshEach[K, T]) get(ctx context.Context, key K) (T, error) {
 	f.mu.Lock()
 	of := f.asked[key]
@@ -123,10 +122,9 @@ func (f *freshEach[K, T]) get(ctx context.Context, key K) (T, error) {
 	return of.get(ctx)
 }
 
-// first asks all endpoints at the same time, and returns the first answer that is definite: ok
-// is true. Such an answer counts whatever the others say. So a shard that is away, or never
-// answers, does not delay the answers about workspaces of another shard. Without a definite
-// answer, first returns the errors.
+// first asks all endpoints at the same time, and returns the first definite answer, for which ok is true. The other
+// answers do not count then. So a shard that is away, or never answers, does not delay the answers about workspaces of
+// another shard. Without a definite answer, first returns the errors.
 func first[T any](
 	ctx context.Context, endpoints []string, ask func(ctx context.Context, endpoint string) (T, bool, error),
 ) (T, bool, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// slowRead takes a second and answers when it began.
+// slowRead takes a second, and returns the time at which it began.
 func slowRead(context.Context) (time.Time, error) {
 	began := time.Now()
 	<-time.After(time.Second)
@@ -60,7 +60,7 @@ func TestFresh_HonoursTheCallersContext(t *testing.T) {
 
 // A server that never answers blocks no caller: the callers that share the read get an error,
 // and so do the callers that wait for the next read, which then begins.
-func TestFresh_AReadThatHangs(t *testing.T) {
+func TestFresh_EndsAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
 		f := &fresh[int]{read: func(ctx context.Context) (int, error) {

@@ -15,54 +15,53 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Verdict is what the servers say of the holder of a block.
+// Verdict is the result of asking the servers for the holder of a block.
 type Verdict int
 
 const (
-	// Unknown: no server that answered serves the holder's workspace, or one
-	// could not be asked. Nothing may be concluded.
+	// Unknown: no server that answered serves the holder's workspace, or a server could not be asked. Nothing may be
+	// concluded.
 	Unknown Verdict = iota
 	// Alive: the object exists, with the UID or the allocation ID that holds the block.
 	Alive
 	// Gone: a server that serves the workspace says that the object does not
 	// exist, or that another object has its name.
 	Gone
-	// Unbound: every endpoint listed its bindings, and the workspace is in none
-	// of them. Said twice, with time between, it means gone.
+	// Unbound: every endpoint listed its bindings, and the workspace is in none of the lists. The holder is gone if that
+	// is found twice, with time between.
 	Unbound
-	// NoEndpoint: the export has no endpoint at all, as when the last tenant
-	// left. It means gone only for a workspace whose binding was seen to go.
+	// NoEndpoint: the export has no endpoint at all, for example because the last tenant left. The holder is gone only if
+	// the binding of its workspace was seen to be deleted.
 	NoEndpoint
 )
 
-// Answer is a verdict, and for Alive and Gone an uncached client of the
-// holder's workspace at the server that gave it.
+// Answer is a verdict. For Alive and Gone it also has an uncached client of the holder's workspace, at the server that
+// has answered.
 type Answer struct {
 	Verdict Verdict
 	// Leaving, of Alive: the object is being deleted.
 	Leaving bool
 	Client  client.Client
-	// Object, of Alive, is the object as it was read. Of Gone it is the one that has its name
-	// by now; nil if there is none.
+	// Object, of Alive, is the object as it was read. Of Gone, it is the object that has the name now; nil if there is
+	// none.
 	Object client.Object
-	// Revision is the server's resourceVersion, of a moment after the object was
-	// found gone. One before that of the object itself means that the server was
-	// restored from a backup, and knows nothing of the object.
+	// Revision is the server's resourceVersion at a moment after the object was found gone. If it is older than the
+	// resourceVersion of the object itself, the server was restored from a backup, and knows nothing of the object.
 	Revision string
-	// Since, of Unbound, is that of the Census.
+	// Since, of Unbound, is Since of the Census.
 	Since time.Time
-	// Served, of Gone, is when the binding was bound that the workspace has now, by kcp's clock, which counts
-	// seconds. A claim that is older went with a former binding. Zero on the platform, and while kcp has bound none of
-	// those that are there.
+	// Served, of Gone, is when kcp bound the present binding of the workspace, by kcp's clock, in whole seconds. A claim
+	// that is older went with a former binding. Zero: the workspace is the platform, or kcp has bound none of its
+	// bindings.
 	Served time.Time
 }
 
-// Covers reports whether Unbound says something of an object that was made at this time: a shard that is away has not
-// entered itself in an endpoint slice that is younger. kcp counts seconds.
+// Covers reports whether Unbound counts for an object that was made at this time. It does not count for an object that
+// is older than the endpoint slice: the object may be on a shard that has been away since the slice was made. kcp
+// counts seconds.
 func (a Answer) Covers(made time.Time) bool { return made.After(a.Since.Add(time.Second)) }
 
-// Holder asks whether the object that holds a block still exists. An error
-// comes with the verdict Unknown.
+// Holder asks whether the object that holds a block still exists. If it fails, the verdict is Unknown.
 func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 	if h.Cluster == r.opts.Platform {
 		return r.holderOnPlatform(ctx, h)
@@ -94,10 +93,10 @@ func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 	return answer, nil
 }
 
-// Lacks asks one server, the one that is known to serve the holder's workspace, and reports whether
-// it names the object as one that it does not have. That proves nothing by itself: a server that does
-// not serve the workspace any more, or was restored from a backup, may say the same. The client is of the
-// workspace at that server, for the proof: see release. An error, like no answer, says nothing.
+// Lacks asks one server, which is known to serve the holder's workspace, and reports whether that server says that it
+// does not have the object. That alone proves nothing: a server that does not serve the workspace any more, or was
+// restored from a backup, may say the same. workspace is a client of the workspace at that server, for the proof: see
+// package release. An error proves nothing either.
 func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error) {
 	host, cluster := r.opts.Config.Host, ""
 	if h.Cluster != r.opts.Platform {
@@ -112,8 +111,8 @@ func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.C
 	return answer.Client, answer.Verdict == Gone && answer.Object == nil, err
 }
 
-// holderBound reads the object at one endpoint. ok reports whether the answer is definite:
-// the object is there, or it is not and its workspace is bound there.
+// holderBound reads the object at one endpoint. ok reports whether the answer is definite: the object is there, or it
+// is not there and its workspace is bound at that endpoint.
 func (r *Reader) holderBound(
 	ctx context.Context, endpoint string, h ledger.Holder,
 ) (answer Answer, ok bool, err error) {
@@ -158,9 +157,8 @@ func (r *Reader) unbound(ctx context.Context, cluster ledger.ClusterName) (Answe
 	}
 }
 
-// holderAt reads the object at one server. A 404 counts as Gone only when it
-// names the object and its resource: an unbound workspace, or the wrong shard,
-// answers a 404 about nothing in particular.
+// holderAt reads the object at one server. A 404 counts as Gone only if it names the object and its resource. The 404
+// of a server that does not serve the workspace names neither.
 func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Holder) (Answer, error) {
 	c, err := r.at(host, cluster)
 	if err != nil {
@@ -183,7 +181,8 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Ho
 	}
 }
 
-// Is reports whether an object of a holder's name is the holder: by its UID, or by the allocation ID that it shows.
+// Is reports whether an object is the holder. The object has the holder's name. It is the holder if it has the UID, or
+// shows the allocation ID, of the holder.
 func Is(obj client.Object, h ledger.Holder) bool {
 	claim, ok := obj.(*ipamv1alpha1.IPClaim)
 	return obj.GetUID() == types.UID(h.Claim) || ok && promise.Is(h.Cluster, claim, h.Claim)
@@ -196,13 +195,13 @@ func holderObject(h ledger.Holder) (obj client.Object, resource string) {
 	return &ipamv1alpha1.IPClaim{}, "ipclaims"
 }
 
-// elsewhere: the answer of a server that does not serve the workspace.
+// elsewhere reports whether an error is the answer of a server that does not serve the workspace.
 func elsewhere(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
-// ignoreElsewhere returns nil for the answer of a server that does not serve the workspace: it says nothing. It returns
-// any other error as it is.
+// ignoreElsewhere returns nil if an error is the answer of a server that does not serve the workspace, because that
+// answer proves nothing. It returns any other error as it is.
 func ignoreElsewhere(err error) error {
 	if elsewhere(err) {
 		return nil

@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim is gone only by the word of a server that serves its workspace. The answer shows the object that has the name, whosever it is.
+// A claim is gone only if a server that serves its workspace says so. The answer has the object that has the name now, even
+// if that object is another one.
 func TestHolder_Verdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
@@ -50,7 +51,7 @@ func TestHolder_Verdicts(t *testing.T) {
 	}
 }
 
-// What one server says of a claim is asked there alone.
+// Lacks asks the one server that serves the workspace, and no other.
 func TestLacks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
@@ -78,9 +79,9 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// No server has a claim of a name that no object may have, and none can be asked for it. An unbound
-// workspace is no word on it either.
-func TestHolder_OfNoName(t *testing.T) {
+// No object may have such a name. So no server has the claim, and none is asked for it. The verdict still depends on
+// whether the workspace is bound.
+func TestHolder_DoesNotAskForAnInvalidName(t *testing.T) {
 	for _, name := range []string{"a/b", "a%2fb", "..", "WEB", strings.Repeat("x", 254)} {
 		for workspace, want := range map[string]Verdict{"w": Gone, "v": Unbound} {
 			endpoint := newSite(t)
@@ -95,7 +96,7 @@ func TestHolder_OfNoName(t *testing.T) {
 	}
 }
 
-// Every answer is read again, from the server, with the revision it then had.
+// Each call reads from the server again, and returns the revision that the server then has.
 func TestHolder_IsReadEachTime(t *testing.T) {
 	endpoint := newSite(t)
 	_, reader := newWorld(t, endpoint)
@@ -113,9 +114,9 @@ func TestHolder_IsReadEachTime(t *testing.T) {
 	asks(t, reader, Alive)
 }
 
-// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now, also if that goes.
-// Neither one that is not bound yet nor a former one counts.
-func TestHolder_Served(t *testing.T) {
+// If a claim is gone, the answer says when kcp bound the present binding of the workspace, even if that binding is
+// being deleted. A binding that is not bound yet does not count, and neither does a former one.
+func TestHolder_TellsWhenTheBindingWasBound(t *testing.T) {
 	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	former, now, waits := bindingSince("w", bound.Add(-time.Hour)), bindingSince("w", bound), bindingSince("w", time.Time{})
 	leaves := bindingSince("w", bound)
@@ -144,8 +145,8 @@ func TestHolder_Served(t *testing.T) {
 	}
 }
 
-// The workspace is on one shard. What the other one says of the claim is worth nothing.
-func TestHolder_AskedAtItsShard(t *testing.T) {
+// The workspace is on one shard. The answer of the other shard about the claim does not count.
+func TestHolder_BelievesOnlyItsShard(t *testing.T) {
 	wrong, right := newSite(t), newSite(t)
 	wrong.bind("5", "v")
 	wrong.lacks()
@@ -159,8 +160,8 @@ func TestHolder_AskedAtItsShard(t *testing.T) {
 	}
 }
 
-// While a shard is away, or cannot list its bindings, nobody knows what it has.
-func TestHolder_AShardAway(t *testing.T) {
+// While a shard is away, or cannot list its bindings, the verdict on an object that may be there is Unknown.
+func TestHolder_IsUnknownWhileAShardIsAway(t *testing.T) {
 	here, away, ailing := newSite(t), newSite(t), newSite(t)
 	here.bind("9", "v")
 	away.Close()
@@ -175,7 +176,7 @@ func TestHolder_AShardAway(t *testing.T) {
 }
 
 // A shard that is away, or never answers, does not delay the answers about workspaces of another.
-func TestHolder_OnAnotherShard(t *testing.T) {
+func TestHolder_DoesNotWaitForAnotherShard(t *testing.T) {
 	here, away, silent := newSite(t), newSite(t), newSite(t)
 	away.Close()
 	silent.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -192,7 +193,7 @@ func TestHolder_OnAnotherShard(t *testing.T) {
 }
 
 // The lists that find a workspace unbound are complete.
-func TestHolder_OnTheLastPage(t *testing.T) {
+func TestHolder_ReadsTheLastPageOfBindings(t *testing.T) {
 	endpoint := newSite(t)
 	first := bindingList("9", "v")
 	first.Continue = "page-2"
@@ -202,9 +203,8 @@ func TestHolder_OnTheLastPage(t *testing.T) {
 	asks(t, reader, Unknown)
 }
 
-// With the last tenant goes the endpoint. That there is none counts only where the
-// slice is in order.
-func TestHolder_NoEndpoint(t *testing.T) {
+// The endpoint goes with the last tenant. That there is no endpoint counts only if the slice is valid.
+func TestHolder_NeedsAValidSliceForNoEndpoint(t *testing.T) {
 	platform, reader := newWorld(t)
 	asks(t, reader, NoEndpoint)
 	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown, ""} {
@@ -213,8 +213,8 @@ func TestHolder_NoEndpoint(t *testing.T) {
 	}
 }
 
-// A claim of the platform's own workspace is asked for there.
-func TestHolder_OnThePlatform(t *testing.T) {
+// A claim of the platform's own workspace is read on the platform.
+func TestHolder_ReadsThePlatformsClaimsThere(t *testing.T) {
 	platform, reader := newWorld(t)
 	holder := ledger.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}
 	if answer, err := reader.Holder(t.Context(), holder); err != nil || answer.Verdict != Unknown {
@@ -229,9 +229,9 @@ func TestHolder_OnThePlatform(t *testing.T) {
 	}
 }
 
-// A cluster without kcp speaks for itself. Whose blocks are in the same ledger beside its
-// own is alive, as far as it knows.
-func TestHolder_Standalone(t *testing.T) {
+// A cluster without kcp answers for itself alone. The same ledger may have blocks of other clusters. Their holders do
+// not count as gone.
+func TestHolder_KeepsHoldersOfOtherClusters(t *testing.T) {
 	platform, _ := newWorld(t)
 	reader := must.Get(NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)}))(t)
 	asks(t, reader, Unknown)

@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// settled is for how long the export must have had the ledger's identity again before it is believed: a shard may still
-// serve the other one.
+// settled is how long the export must have had the ledger's identity again before it is believed. A shard may still
+// serve the other identity until then.
 const settled = time.Minute
 
 // kcp stores tenants' objects by the identity of the export. An export that was made again without the secret of its
 // identity shows none of those that were there: bindings are in order, and each object seems to be gone.
 
-// Replaced returns why the export does not show the objects whose blocks the ledger has, by a read after the call;
-// empty: it shows them.
+// Replaced returns why the export does not show the objects whose blocks the ledger has; empty: it shows them. It reads
+// after the call.
 func (r *Reader) Replaced(ctx context.Context) (why string, err error) {
 	if r.opts.Slice == "" || r.opts.Identity == nil {
 		return "", nil

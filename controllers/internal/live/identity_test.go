@@ -29,8 +29,8 @@ func (r *Reader) knows(hash string) {
 	r.opts.Identity = func(context.Context, string) (string, error) { return hash, nil }
 }
 
-// An export that was made again without its identity shows no claim that was there before. Nothing follows from that: neither
-// of a claim, nor of a workspace, nor of all of them. With its identity all is as before, once every shard has it again.
+// An export that was made again without its identity shows no claim that was there before. That proves nothing of a
+// claim, of a workspace, or of all of them. When every shard has the identity again, all is as before.
 func TestReplaced_ProvesNothing(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)
@@ -71,8 +71,8 @@ func TestReplaced_ProvesNothing(t *testing.T) {
 	check("with its identity since a while", Gone, true)
 }
 
-// Where nobody can tell the identity, nothing is known to be gone.
-func TestReplaced_DoubtProvesNothing(t *testing.T) {
+// While the identity is not known, nothing is found to be gone.
+func TestReplaced_ProvesNothingWithoutAnIdentity(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)
 	here.bind("9", "w")

@@ -28,11 +28,10 @@ const (
 	pageBytes = 4 << 20
 )
 
-// Each calls visit for every object of a kind: those of the platform, and those
-// of every workspace that binds the export. list names the kind, and stays as it
-// is; a page at a time is in memory. An object that cannot be read is told as far as
-// it is known, marked: see package decode. An endpoint that cannot be
-// read is an error: what was told until then is not all.
+// Each calls visit for every object of a kind, on the platform and in every workspace that binds the export. list names
+// the kind, and is not changed. One page at a time is in memory. An object that cannot be read whole is visited with
+// its readable fields, marked: see package decode. If an endpoint cannot be read, Each fails, and not all objects were
+// visited.
 func (r *Reader) Each(
 	ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object),
 ) error {
@@ -55,7 +54,7 @@ func (r *Reader) Each(
 	return nil
 }
 
-// each reads a list at one server, to its end.
+// each reads all pages of a list at one server.
 func (r *Reader) each(
 	ctx context.Context, host, cluster string, list client.ObjectList, visit func(client.Object),
 ) error {
@@ -100,8 +99,8 @@ func (r *Reader) each(
 	}
 }
 
-// lister reads the lists of a kind at a server. A client.Client would decode them as client-go does: of a million
-// objects that takes a minute of a processor.
+// lister reads the lists of a kind at a server. A client.Client would decode them as client-go does, which takes a
+// minute of a processor for a million objects.
 func (r *Reader) lister(
 	host, cluster string, list schema.GroupVersionKind,
 ) (kind rest.Interface, plural string, err error) {

@@ -37,8 +37,8 @@ func claimList(next string, names ...string) *ipamv1alpha1.IPClaimList {
 	return list
 }
 
-// All pages of a list are told, each object as client-go reads it, without managedFields.
-func TestEach_AsClientGo(t *testing.T) {
+// Each visits the objects of all pages, each as client-go reads it, except managedFields.
+func TestEach_AgreesWithClientGo(t *testing.T) {
 	platform, reader := newWorld(t)
 	platform.serve(claimsPath, claimList("next", "a", "b"))
 	platform.serve(claimsPath+"?next", claimList("", "c"))
@@ -64,8 +64,8 @@ func TestEach_AsClientGo(t *testing.T) {
 	}
 }
 
-// What is no list, or not to its end, is an error that names the server, and no list of nothing.
-func TestEach_Refused(t *testing.T) {
+// If an answer is no list, or ends early, Each fails, and names the server. The list does not count as empty.
+func TestEach_FailsWithoutACompleteList(t *testing.T) {
 	expired := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone,
 		Reason: metav1.StatusReasonExpired, Message: "the continue token is too old",
@@ -100,9 +100,9 @@ func TestEach_Refused(t *testing.T) {
 	})
 }
 
-// TestMapper_StoredVersions: of kinds with several versions, only the stored one can be read. Reading another has kcp
-// convert each object, and one that it cannot convert fails the list of all workspaces.
-func TestMapper_StoredVersions(t *testing.T) {
+// If a kind has several versions, only the stored version can be read. For another version kcp converts each object,
+// and an object that it cannot convert fails the list of all workspaces.
+func TestMapper_HasOnlyStoredVersions(t *testing.T) {
 	for _, kind := range []schema.GroupKind{{Group: "apis.kcp.io", Kind: "APIBinding"}, {Group: "apis.kcp.io", Kind: "APIExport"}} {
 		if mapping, err := Mapper().RESTMapping(kind, "v1alpha1"); err == nil {
 			t.Errorf("%s can be read as %s, want v1alpha2 alone", kind.Kind, mapping.GroupVersionKind)
@@ -110,12 +110,12 @@ func TestMapper_StoredVersions(t *testing.T) {
 	}
 }
 
-// odd is a claim with a value that Go does not read.
+// odd is a claim with a value that Go cannot read.
 const odd = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"namespace":"default","name":"c","uid":"uid-of-c"},
 "spec":{"prefixLength":99999999999},"status":{"allocatedCIDR":"10.0.0.0/24"}}`
 
-// A claim that cannot be read is not gone, and neither is another one of its name.
-func TestHolder_Unreadable(t *testing.T) {
+// A claim that cannot be read whole is not gone, and neither is another claim of the same name.
+func TestHolder_KeepsAnUnreadableClaim(t *testing.T) {
 	for _, uid := range []string{"uid-of-c", "uid-of-its-successor"} {
 		endpoint := newSite(t)
 		endpoint.bind("9", "w")
@@ -129,8 +129,8 @@ func TestHolder_Unreadable(t *testing.T) {
 	}
 }
 
-// TestEach_OneUnreadable: an object that cannot be read is told with the others, marked, with all that is known of it.
-func TestEach_OneUnreadable(t *testing.T) {
+// An object that cannot be read whole is visited like the others, marked, with its readable fields.
+func TestEach_MarksAnUnreadableObject(t *testing.T) {
 	platform, reader := newWorld(t)
 	list := map[string]any{
 		"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPClaimList", "metadata": map[string]any{},

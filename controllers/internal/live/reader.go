@@ -29,10 +29,10 @@ type Reader struct {
 	mapper meta.RESTMapper
 
 	endpoints fresh[view]
-	identity  fresh[string] // what Replaced tells
-	replaced  time.Time     // when the export was last seen with another identity; readIdentity owns it
+	identity  fresh[string] // the result of Replaced
+	replaced  time.Time     // when the export last had another identity; only readIdentity uses it
 	serves    freshEach[workspaceAt, bindings]
-	listed    atomic.Pointer[[]string] // the URLs of endpoints, as of the slice that was read last
+	listed    atomic.Pointer[[]string] // the URLs of the endpoints in the slice that was read last
 
 	mu      sync.Mutex
 	clients map[string]client.Client // by URL
@@ -45,8 +45,8 @@ const mostClients = 500
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
-	// Slice is the name of the APIExportEndpointSlice there. Empty on a cluster without
-	// kcp: then there are no endpoints, and nobody speaks for other workspaces.
+	// Slice is the name of the APIExportEndpointSlice there. Empty on a cluster without kcp: then there are no endpoints,
+	// and nothing is known of other workspaces.
 	Slice string
 	// Platform is the platform's logical cluster.
 	Platform ledger.ClusterName
@@ -54,11 +54,10 @@ type Options struct {
 	Path string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
-	// Endpoint is the one that serves a workspace, as far as the caches show it. Default: none is
-	// known.
+	// Endpoint returns the endpoint that serves a workspace, as far as the caches show. Default: it returns none.
 	Endpoint func(ledger.ClusterName) (url string, ok bool)
-	// Identity returns the identity of the export whose tenants the ledger has; a ledger that has none keeps the one
-	// that was seen. Default: the identity is not compared.
+	// Identity returns the identity of the export whose tenants the ledger has. A ledger without one stores the identity
+	// seen. Default: identities are not compared.
 	Identity func(ctx context.Context, seen string) (string, error)
 }
 
@@ -79,8 +78,8 @@ func NewReader(opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Mapper knows the few kinds that are read of workspaces. It asks no server, so that none can
-// fail to tell it, and a workspace needs no discovery of its own.
+// Mapper knows the few kinds that are read in workspaces. It asks no server: so no server can fail to answer, and no
+// workspace needs a discovery of its own.
 func Mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
@@ -128,15 +127,15 @@ type workspaceAt struct {
 	cluster  ledger.ClusterName
 }
 
-// bindings are the logical clusters that bind the export at an endpoint, with the time at which kcp bound the latest
-// binding of each; zero: it has bound none of those that are there. revision is the server's when it listed them.
+// bindings has the logical clusters that bind the export at an endpoint. The value is the time at which kcp bound the
+// latest binding of the cluster; zero: kcp has bound none. revision is the server's revision at that list.
 type bindings struct {
 	clusters map[ledger.ClusterName]time.Time
 	revision string
 }
 
-// bound lists, complete, who binds the export at an endpoint. cluster "*" asks
-// for all, any other for itself alone.
+// bound lists all logical clusters that bind the export at an endpoint. If cluster is not "*", it lists the bindings of
+// that cluster alone.
 func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings, error) {
 	c, err := r.at(endpoint, cluster)
 	if err != nil {
@@ -164,7 +163,8 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	}
 }
 
-// boundAt returns when kcp bound a binding, which may have waited for long beside another one; zero if it has not.
+// boundAt returns when kcp bound a binding; zero if kcp has not bound it. A binding may wait for long beside another
+// one.
 func boundAt(binding *apisv1alpha2.APIBinding) time.Time {
 	done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted)
 	if done == nil || done.Status != corev1.ConditionTrue {

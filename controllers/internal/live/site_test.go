@@ -30,9 +30,8 @@ import (
 // paths are the answers of a server, by path: an object, a Status, or a code to fail with.
 type paths map[string]any
 
-// site is a server: the platform's, or an endpoint of the export. It answers a path
-// with the object that is there. Where there is none, it answers a 404 that says no
-// more, as a server does that does not serve a workspace.
+// site is a server: the platform's, or an endpoint of the export. It answers a path with the object that is there. For
+// any other path it answers a 404 that names nothing, as a server does that does not serve a workspace.
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -110,7 +109,7 @@ func bindingList(revision string, clusters ...string) *apisv1alpha2.APIBindingLi
 	return list
 }
 
-// bindingSince returns one that kcp bound at a time; the zero time: one that it has not bound yet.
+// bindingSince returns a binding that kcp bound at a time. The zero time: kcp has not bound it yet.
 func bindingSince(cluster string, bound time.Time) apisv1alpha2.APIBinding {
 	b := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster}}}
 	done := conditionsv1alpha1.Condition{Type: apisv1alpha2.InitialBindingCompleted, Status: corev1.ConditionFalse}

@@ -18,16 +18,16 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// view is what the endpoint slice shows of the export.
+// view has the facts that the endpoint slice shows of the export.
 type view struct {
 	urls  []string  // of the export's virtual workspace, one per shard that has a binding
-	gap   string    // what Gap tells
+	gap   string    // the result of Gap
 	unmet string    // a condition that is not true
-	made  time.Time // the slice
+	made  time.Time // when the slice was made
 }
 
-// Endpoints lists the URLs of all endpoints of the export, read after the call. It is an error
-// if the slice may lack some, or the export shows other objects than the ledger knows.
+// Endpoints lists the URLs of all endpoints of the export, read after the call. It fails if the slice may lack
+// endpoints, or if the export shows other objects than the ledger knows.
 func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	if err := r.shows(ctx); err != nil {
 		return nil, err
@@ -39,12 +39,12 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return seen.urls, err
 }
 
-// ErrInvalid is in the error of Valid if there is no endpoint slice, kcp does not find it valid, or the export has
+// ErrInvalid is the reason in an error of Valid: there is no endpoint slice, kcp finds it invalid, or the export has
 // another identity than the ledger's.
 var ErrInvalid = errors.New("the export is not served")
 
-// Valid returns an error unless kcp has found the endpoint slice valid, read after the call, and the export shows the
-// objects that the ledger knows. The slice may be narrowed to some shards all the same.
+// Valid returns an error unless kcp finds the endpoint slice valid, and the export shows the objects that the ledger
+// knows. It reads after the call. A valid slice may still be narrowed to some shards.
 func (r *Reader) Valid(ctx context.Context) error {
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.unmet != "" {
@@ -59,8 +59,8 @@ func (r *Reader) Valid(ctx context.Context) error {
 	return r.shows(ctx)
 }
 
-// ExportGone reports whether the platform has lost its APIExport, read now. Then no workspace can be read. Without kcp
-// there is none.
+// ExportGone reports whether the platform has lost its APIExport. It reads after the call. Without an APIExport no
+// workspace can be read. On a cluster without kcp it is always false.
 func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
 	if r.opts.Slice == "" {
 		return false, nil
@@ -72,8 +72,8 @@ func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Answers returns nil once any endpoint has answered that the slice listed when it was read last, by a read that
-// began after the call. A server that refuses the read does not answer.
+// Answers returns nil as soon as one endpoint has answered a read that began after the call. It asks the endpoints of
+// the slice that was read last. A refusal does not count as an answer.
 func (r *Reader) Answers(ctx context.Context) error {
 	listed := r.listed.Load()
 	if listed == nil {
@@ -120,13 +120,12 @@ func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {
 	return seen
 }
 
-// Gap tells why a slice may not list the endpoints of all shards that have a binding to the
-// platform's export. It names the field that shows it, and is empty if there is no such sign.
-// Where there is one, nothing follows from what no endpoint shows.
+// Gap returns why a slice may not list the endpoints of all shards that have a binding to the platform's export, and
+// names the field that shows it. It is empty if there is no such sign. If there is one, nothing may be concluded from
+// an object that no endpoint shows.
 //
-// kcp finds a slice valid that a partition narrows to some shards. It removes all endpoints
-// when it does not find the APIExport or the partition, and no shard enters its own before
-// all conditions are true.
+// kcp finds a slice valid even if a partition narrows it to some shards. If kcp does not find the APIExport or the
+// partition, it removes all endpoints. No shard enters its own endpoint before all conditions are true.
 func Gap(slice *apisv1alpha1.APIExportEndpointSlice, platform directory.Workspace) string {
 	export := slice.Spec.APIExport
 	switch {

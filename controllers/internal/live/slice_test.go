@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// gaps are the changes that leave a slice in doubt, by the field that shows it.
+// gaps are changes after which a slice may lack endpoints, by the field that shows it.
 var gaps = map[string]func(*apisv1alpha1.APIExportEndpointSlice){
 	"metadata.deletionTimestamp":        func(s *apisv1alpha1.APIExportEndpointSlice) { s.DeletionTimestamp = new(metav1.Now()) },
 	"spec.export: it is of :other":      func(s *apisv1alpha1.APIExportEndpointSlice) { s.Spec.APIExport.Name = "other" },
@@ -37,8 +37,8 @@ var gaps = map[string]func(*apisv1alpha1.APIExportEndpointSlice){
 	},
 }
 
-// A slice that may lack endpoints proves no absence, of a claim or of a workspace, and what is listed through it is not all there is:
-// the error names the slice and the field. What an endpoint that it lists says for certain counts.
+// If a slice may lack endpoints, no claim and no workspace is found to be gone, and lists fail with an error that names
+// the slice and the field. A definite answer of an endpoint in the slice still counts.
 func TestPartialView_ProvesNoAbsence(t *testing.T) {
 	for field, change := range gaps {
 		t.Run(field, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestPartialView_ProvesNoAbsence(t *testing.T) {
 	}
 }
 
-// A slice names the platform as it likes: not at all, by its cluster or by its path.
-func TestGap_NoneOfTheOwnExport(t *testing.T) {
+// A slice may name the platform by its cluster, by its path, or not at all. None of these is a gap.
+func TestGap_AcceptsEachNameOfThePlatform(t *testing.T) {
 	platform := newSite(t)
 	reader := &Reader{opts: Options{Slice: ipamv1alpha1.GroupName, Platform: "p", Path: "root:ipam"}}
 	for _, path := range []string{"", "p", "root:ipam"} {
@@ -84,8 +84,8 @@ func TestGap_NoneOfTheOwnExport(t *testing.T) {
 	}
 }
 
-// What is nowhere is so since the slice was made that lists the endpoints.
-func TestHolder_UnboundSinceTheSlice(t *testing.T) {
+// The answer Unbound has the time at which the endpoint slice was made.
+func TestHolder_TellsTheAgeOfTheSlice(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)
 	s := slice(corev1.ConditionTrue, here)
@@ -97,8 +97,8 @@ func TestHolder_UnboundSinceTheSlice(t *testing.T) {
 	}
 }
 
-// Any endpoint that the slice has listed answers for all, also when the platform's server is away. One that refuses the read
-// does not, nor does a slice without endpoints, or that was never read.
+// Answers succeeds if any endpoint in the slice answers, even if the platform's server is away. It fails if the
+// endpoint refuses the read, if the slice has no endpoints, or if the slice was never read.
 func TestAnswers(t *testing.T) {
 	here, away, refuses := newSite(t), newSite(t), newSite(t)
 	here.bind("9", "w")
@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The export is gone where the platform says so, and not where it does not serve exports, or is away.
+// The export is gone if the platform says so. It is not gone if the platform does not serve APIExports, or is away.
 func TestExportGone_IsSaidByThePlatform(t *testing.T) {
 	platform, reader := newWorld(t)
 	wants := func(of string, gone, fails bool) {

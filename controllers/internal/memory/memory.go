@@ -1,5 +1,4 @@
-// Package memory says how much memory the controller may have before it is killed, and warns before
-// that is used up.
+// Package memory finds the memory limit of the controller, and warns before the limit is reached.
 package memory
 
 import (
@@ -21,16 +20,15 @@ import (
 const (
 	// interval is how often a Watch looks.
 	interval = 15 * time.Second
-	// much is the share of the limit from which on a Watch warns, and less the one below which it
-	// would warn again.
+	// much is the share of the limit from which on a Watch warns. It warns again only after the share was below less.
 	much, less = 0.85, 0.75
 )
 
-// Limit is how much memory the control group of this process may have, in bytes. ok is false if it has
-// no limit, or none that Linux tells by cgroup v2.
+// Limit returns how much memory the control group of this process may have, in bytes. ok is false if there is no limit,
+// or if Linux does not show it by cgroup v2.
 func Limit() (bytes float64, ok bool) { return limitBelow("/proc/self/cgroup", "/sys/fs/cgroup") }
 
-// limitBelow reads the limit where the file that names the group and the tree of groups are.
+// limitBelow reads the limit. file names the control group of the process, and tree has all groups.
 func limitBelow(file, tree string) (bytes float64, ok bool) {
 	name, err := os.ReadFile(file)
 	if err != nil {
@@ -48,7 +46,7 @@ func limitBelow(file, tree string) (bytes float64, ok bool) {
 	return limit, err == nil && limit > 0 // else it is "max"
 }
 
-// resident is how much of the memory of this process is in use, in bytes.
+// resident returns how many bytes of memory this process uses.
 func resident() (bytes float64, err error) {
 	self, err := procfs.Self()
 	if err != nil {
@@ -58,12 +56,12 @@ func resident() (bytes float64, err error) {
 	return float64(stat.ResidentMemory()), err
 }
 
-// Watch logs when the memory of this process is nearly used up, once until it has become less. A
-// manager runs it, on every replica. The zero value is ready.
+// Watch logs when the memory of this process is nearly used up. It logs that again only after the process used less. A
+// manager runs a Watch on every replica. The zero value is ready.
 type Watch struct {
 	// Limit defaults to that of the control group.
 	Limit func() (bytes float64, ok bool)
-	// Resident defaults to what this process has.
+	// Resident defaults to the memory that this process uses.
 	Resident func() (bytes float64, err error)
 	// Clock defaults to the real one.
 	Clock clock.WithTicker

@@ -44,7 +44,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// This process has memory.
+// resident finds that this process uses memory.
 func TestResident(t *testing.T) {
 	t.Parallel()
 	if bytes, err := resident(); err != nil || bytes < 1<<20 {
@@ -52,7 +52,7 @@ func TestResident(t *testing.T) {
 	}
 }
 
-// A warning comes before the limit is reached, once, and again after there was room.
+// The Watch warns once before the limit is reached, and again only after the process used less.
 func TestWatch_Warns(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -74,7 +74,7 @@ func TestWatch_Warns(t *testing.T) {
 	}
 }
 
-// Without a limit there is nothing to warn of. The watch looks from time to time, until it is stopped.
+// Without a limit the Watch does not warn. It looks from time to time until it is stopped.
 func TestWatch_Start(t *testing.T) {
 	t.Parallel()
 	looks := make(chan struct{})

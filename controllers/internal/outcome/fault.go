@@ -14,12 +14,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Fault is an error with words for users. The text of every other error is for the log alone: it may
-// have addresses of servers, keys of etcd, and names of other workspaces.
+// Fault is an error with a message for users. The text of any other error is for the log alone, because it may have
+// addresses of servers, keys of etcd, and names of other workspaces.
 type Fault struct {
-	// Message is what users read: a whole sentence without its full stop.
+	// Message is the text for users: a whole sentence without its full stop.
 	Message string
-	// Err is what the log says beside it. Nil: nothing.
+	// Err is the error for the log. Nil: there is none.
 	Err error
 }
 
@@ -32,9 +32,9 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Failed is what users are told of a fault that is being retried, and the error for the log. Both
-// have the same number where users get no words but that. The same fault has the same number each
-// time, so that an object is not written again for a retry.
+// Failed returns the refusal that users see while a fault is retried, and the error for the log. If the fault has no
+// message for users, both have the same number. The same fault has the same number each time, so that a retry does not
+// write the object again.
 func Failed(err error) (*Refusal, error) {
 	said := words(err)
 	if said == "" {
@@ -45,7 +45,7 @@ func Failed(err error) (*Refusal, error) {
 	return &Refusal{Reason: ipamv1alpha1.ReasonError, Message: said}, err
 }
 
-// words are those for an error that is known, and else none.
+// words returns the message for a known error; empty for any other.
 func words(err error) (said string) {
 	fault, told := errors.AsType[*Fault](err)
 	network, unreachable := errors.AsType[net.Error](err)
@@ -67,10 +67,10 @@ func words(err error) (said string) {
 	return said
 }
 
-// digits differ from one attempt to the next: ports, times, revisions.
+// digits matches the numbers in an error that differ from one attempt to the next: ports, times, revisions.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// number is that of a fault.
+// number returns the number of a fault.
 func number(err error) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write(digits.ReplaceAll([]byte(err.Error()), nil)) // it never fails

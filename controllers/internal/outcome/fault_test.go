@@ -18,13 +18,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// dialed is what a client says of a server that is away, from one of its ports.
+// dialed returns the error of a client whose server is away. port is the client's own port.
 func dialed(port int) error {
 	refused := &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 6443}, Source: &net.TCPAddr{Port: port}, Err: errors.New("connection reset")}
 	return &url.Error{Op: "Get", URL: "https://shard-1.kcp.internal:6443/clusters/2abc/apis", Err: refused}
 }
 
-// Users are told what they can act on. Addresses of servers, URLs and the words of etcd are for the log.
+// Users see a message by which they can act. Addresses of servers, URLs and errors of etcd are for the log.
 func TestFailed_TellsUsersNothingOfTheServers(t *testing.T) {
 	t.Parallel()
 	private := regexp.MustCompile(`(?i)https?:|etcd|tcp|\d+\.\d+\.\d+\.\d+|/ipam/v1|kcp\.internal|2abc`)
@@ -58,8 +58,8 @@ func TestFailed_TellsUsersNothingOfTheServers(t *testing.T) {
 	}
 }
 
-// A fault that is met again is told in the same words, though a port differs; another one is not.
-func TestFailed_NumbersAFault(t *testing.T) {
+// A fault that occurs again has the same message, even if a port in it differs. Another fault has another message.
+func TestFailed_GivesAFaultOneNumber(t *testing.T) {
 	t.Parallel()
 	first, logged := outcome.Failed(dialed(50000))
 	again, _ := outcome.Failed(dialed(50001))

@@ -15,14 +15,14 @@ import (
 // maxMessage bounds a condition's message, in bytes.
 const maxMessage = 1024
 
-// Refusal is why a claim or a pool did not get its block. It is an answer, not
-// a fault: it becomes a condition and is not retried by itself.
+// Refusal is the reason why a claim or a pool did not get its block. It is an answer, not a fault: it becomes a
+// condition, and is not retried by itself.
 type Refusal struct {
 	Reason  ipamv1alpha1.Reason
 	Message string
-	// Pool is the only pool that was asked and has no room. Empty: there were several, or the system makes it.
+	// Pool is the only pool that was asked and has no room. Empty: several pools were asked, or the system makes the pool.
 	Pool string
-	// Roles are those that the scope of the claim lacks.
+	// Roles are the roles that the scope of the claim lacks.
 	Roles []string
 }
 
@@ -51,7 +51,7 @@ func Succeed(conditions *[]metav1.Condition, generation int64, message string) {
 	meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
 }
 
-// Unfit sets the conditions of an object that has its block and gives none of it out, for the reason of r.
+// Unfit sets the conditions of a pool that has its block, and gives none of it out. r has the reason.
 func Unfit(conditions *[]metav1.Condition, generation int64, message string, r *Refusal) {
 	set := setter(conditions, generation)
 	set(ipamv1alpha1.ConditionAllocated, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, message)
@@ -76,16 +76,14 @@ func unready(conditions *[]metav1.Condition, generation int64, r *Refusal, stall
 	meta.RemoveStatusCondition(conditions, isNot)
 }
 
-// Retry sets the conditions of an object that has its block and keeps it, but of
-// which something else could not be done.
+// Retry sets the conditions of an object that keeps its block, and for which another step has failed.
 func Retry(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	set := setter(conditions, generation)
 	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
 	set(ipamv1alpha1.ConditionReconciling, metav1.ConditionTrue, r.Reason, r.Message)
 }
 
-// Ready sets the conditions of an object that gets no block: a class, which is
-// sound or was refused.
+// Ready sets the conditions of a class, which gets no block. The class is sound, or was refused.
 func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	if r == nil {
 		setter(conditions, generation)(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated,
@@ -97,29 +95,28 @@ func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	unready(conditions, generation, r, !Pending(r))
 }
 
-// Pending reports whether a refused class waits for another class or a pool to change, and not
-// for its own author.
+// Pending reports whether a refused class waits until another class or a pool changes, and not until its own author
+// changes it.
 func Pending(r *Refusal) bool {
 	return r != nil &&
 		(r.Reason == ipamv1alpha1.ReasonDefaultConflict || r.Reason == ipamv1alpha1.ReasonUniqueWithinDiffers)
 }
 
-// Observe says of all conditions that they speak of this generation. It is for records,
-// which only the system writes: what is written makes the generation.
+// Observe sets the observed generation of all conditions. It is for records: only the system writes them, so each write
+// makes the generation.
 func Observe(conditions []metav1.Condition, generation int64) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation
 	}
 }
 
-// Failing reports whether the conditions say that the controller has failed, and
-// retries.
+// Failing reports whether the conditions say that the controller has failed and will retry.
 func Failing(conditions []metav1.Condition) bool {
 	ready := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == string(ipamv1alpha1.ReasonError)
 }
 
-// Report sets a condition that exists only while it is true. Nil takes it away.
+// Report sets a condition that exists only while it is true. If r is nil, Report removes the condition.
 func Report(conditions *[]metav1.Condition, generation int64, kind string, r *Refusal) {
 	if r == nil {
 		meta.RemoveStatusCondition(conditions, kind)

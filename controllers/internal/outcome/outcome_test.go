@@ -83,7 +83,7 @@ func TestRefuse_TwiceIsNoTransition(t *testing.T) {
 	}
 }
 
-// Every reason of a claim or pool either waits or is stalled; the list is closed.
+// Every reason of a claim or pool either waits or is stalled. The test lists all reasons.
 func TestStalled(t *testing.T) {
 	for reason, want := range map[ipamv1alpha1.Reason]bool{
 		ipamv1alpha1.ReasonPoolExhausted: false, ipamv1alpha1.ReasonClassNotFound: false, ipamv1alpha1.ReasonNoDefaultClass: false,
@@ -101,7 +101,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// A message is cut between runes where it is too long and is otherwise as it was, however it is made.
+// A message that is too long is cut between runes. Any other message stays as it was.
 func FuzzRefuse_Message(f *testing.F) {
 	f.Add("short")
 	f.Add(strings.Repeat("x", 1025))
@@ -124,7 +124,7 @@ func FuzzRefuse_Message(f *testing.F) {
 	})
 }
 
-// The tools that wait for objects read the conditions as they are meant.
+// Tools that wait for objects read the conditions as the project means them.
 func TestConditions_AreReadAlikeByTools(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -17,12 +17,12 @@ type binding struct {
 	cluster, path string // of its workspace
 }
 
-// nowhere is the home of all bindings, which tell their annotations themselves.
+// nowhere is the home of all bindings. A binding keeps its annotations itself.
 var nowhere = &home{}
 
-// reduced leaves of an APIBinding which one it is, in which workspace, whether it accepts events, and whether it serves
-// the workspace. The controllers read no more of it, and write none. What kcp writes there about schemas
-// and permissions is several KiB for each workspace, and users may write as much as they like.
+// reduced returns an APIBinding with its identity, its workspace, whether it accepts events, and whether it serves the
+// workspace. The controllers read no other field, and write none. kcp writes several KiB about schemas and permissions
+// into each binding, and users may write as much as they like.
 func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	rest := &apisv1alpha2.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -54,7 +54,7 @@ func AcceptsEvents(b *apisv1alpha2.APIBinding) bool {
 	})
 }
 
-// bindingKey is what bindings of one shape have in common, as a rule.
+// bindingKey has the values that bindings of one shape usually have in common.
 type bindingKey struct {
 	generation int64
 	leaving    bool
@@ -65,7 +65,7 @@ func keyOfBinding(b *apisv1alpha2.APIBinding) bindingKey {
 	return bindingKey{b.Generation, b.DeletionTimestamp != nil, len(b.Status.Conditions)}
 }
 
-// newBinding packs a binding by a shape. The caller checks by unpacking that the binding is of that shape.
+// newBinding packs a binding by a shape. The caller unpacks it, to check that the binding has that shape.
 func newBinding(b, shape *apisv1alpha2.APIBinding) *binding {
 	p := &binding{
 		head:    newHead(nowhere, shape, &b.ObjectMeta, nil),
@@ -82,7 +82,7 @@ func shapeOfBinding(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	return shape
 }
 
-// whole is the binding as it was.
+// whole returns the binding as it was before it was packed.
 func (p *binding) whole() *apisv1alpha2.APIBinding {
 	b := p.shape.DeepCopy()
 	p.head.whole(&b.ObjectMeta)
@@ -90,11 +90,11 @@ func (p *binding) whole() *apisv1alpha2.APIBinding {
 	return b
 }
 
-// GetAnnotations implements metav1.Object. kcp sets both on each binding. They are put together for each
-// call: a map would be most of the binding, and few events of it come.
+// GetAnnotations implements metav1.Object. kcp sets two annotations on each binding. The map is made for each call: it
+// would be the largest part of a binding, and bindings have few events.
 func (p *binding) GetAnnotations() map[string]string {
 	return map[string]string{logicalcluster.AnnotationKey: p.cluster, core.LogicalClusterPathAnnotationKey: p.path}
 }
 
-// DeepCopyObject implements runtime.Object: a copy is whole.
+// DeepCopyObject implements runtime.Object. The copy is unpacked.
 func (p *binding) DeepCopyObject() runtime.Object { return p.whole() }

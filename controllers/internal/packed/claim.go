@@ -11,7 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// own stands in a shape for a value that each object has of its own.
+// own stands in a shape for a value that each object has for itself.
 const own = "\x00"
 
 // claim is a packed IPClaim.
@@ -21,20 +21,20 @@ type claim struct {
 	answer
 }
 
-// answer has the values that the status of one claim or record alone has.
+// answer has the values in the status of a claim or record that differ from object to object.
 type answer struct {
 	at    int64 // last transition of the conditions, in seconds
 	block block // none: it has none
 }
 
-// claimKey is what claims of one shape have in common, as a rule.
+// claimKey has the values that claims of one shape usually have in common.
 type claimKey struct {
 	kind, class, pool, scope string
 	phase                    ipamv1alpha1.ClaimPhase
 	reason                   string
 	generation               int64
 	length                   int32
-	digits                   int // of its number
+	digits                   int // digits of the claim's number
 }
 
 func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
@@ -51,7 +51,7 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 	return key
 }
 
-// newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
+// newClaim packs a claim by a shape. The caller unpacks it, to check that the claim has that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
 	return &claim{
 		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), allocation: parse(c.Status.AllocationID),
@@ -73,7 +73,7 @@ func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	return shape
 }
 
-// whole is the claim as it was.
+// whole returns the claim as it was before it was packed.
 func (p *claim) whole() *ipamv1alpha1.IPClaim {
 	c := p.shape.DeepCopy()
 	p.head.whole(&c.ObjectMeta)
@@ -88,14 +88,14 @@ func (p *claim) whole() *ipamv1alpha1.IPClaim {
 	return c
 }
 
-// DeepCopyObject implements runtime.Object: a copy is whole.
+// DeepCopyObject implements runtime.Object. The copy is unpacked.
 func (p *claim) DeepCopyObject() runtime.Object { return p.whole() }
 
 func recordName(namespace, claim string) string {
 	return ipamv1alpha1.AllocationNames(namespace, claim)[0]
 }
 
-// since is the last transition of the first condition, in seconds.
+// since returns the last transition of the first condition, in seconds.
 func since(conditions []metav1.Condition) int64 {
 	if len(conditions) == 0 {
 		return 0
@@ -118,7 +118,7 @@ func blankAnswer(conditions []metav1.Condition, cidr, address *string) {
 	}
 }
 
-// restore puts back what blankAnswer takes out.
+// restore puts back the values that blankAnswer removes.
 func (a answer) restore(conditions []metav1.Condition, cidr, address *string) {
 	prefix := a.block.prefix()
 	text := prefix.String()
@@ -144,14 +144,14 @@ func digitsOf(number *int64) int {
 	return bits.Len64(uint64(*number))
 }
 
-// blankNumber puts the digits of a number in its place.
+// blankNumber replaces a number by how many binary digits it has.
 func blankNumber(number *int64) {
 	if number != nil {
 		*number = int64(digitsOf(number))
 	}
 }
 
-// restoreNumber puts back what blankNumber takes out.
+// restoreNumber puts back the number that blankNumber replaces.
 func (a answer) restoreNumber(number *int64) {
 	if number == nil {
 		return

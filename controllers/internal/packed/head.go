@@ -14,19 +14,19 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// home is what the objects of one namespace of a logical cluster share.
+// home has the values that the objects of one namespace of a logical cluster share.
 type home struct {
 	namespace   string
-	annotations map[string]string // the one that names the logical cluster; nil without kcp
+	annotations map[string]string // the annotation that names the logical cluster; nil without kcp
 }
 
-// parse reads a UID. Of one in an unusual form the text is another.
+// parse reads a UID. If the UID has an unusual form, text returns another form of it.
 func parse(id types.UID) uuid.UUID {
 	read, _ := uuid.Parse(string(id)) // compared when it is unpacked
 	return read
 }
 
-// text writes what parse has read; empty for the zero UUID.
+// text writes the UID that parse has read; empty for the zero UUID.
 func text(id uuid.UUID) types.UID {
 	if id == uuid.Nil {
 		return ""
@@ -34,8 +34,8 @@ func text(id uuid.UUID) types.UID {
 	return types.UID(id.String())
 }
 
-// head is the metadata of a packed object, and its shape. It is read only. It has few pointers: each is one
-// more for the collector of garbage to follow, in millions of objects.
+// head is the metadata of a packed object, and its shape. It is read only. It has few pointers, because the garbage
+// collector follows each of them, in millions of objects.
 type head[S client.Object] struct {
 	readOnly
 	home    *home
@@ -47,14 +47,14 @@ type head[S client.Object] struct {
 	rare    *rarity // nil: none
 }
 
-// rarity is what few objects have.
+// rarity has values that only few objects have.
 type rarity struct {
 	labels      map[string]string
-	annotations map[string]string      // with some beyond those of its home; nil: those
-	owner       *ipamv1alpha1.OwnerRef // its consumer
+	annotations map[string]string      // all of them, if it has more than its home; nil: those of its home
+	owner       *ipamv1alpha1.OwnerRef // the consumer that it names
 }
 
-// newHead takes an object's own metadata, and the consumer that it names.
+// newHead takes the metadata that an object has for itself, and the consumer that it names.
 func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner *ipamv1alpha1.OwnerRef) head[S] {
 	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // compared when it is unpacked
 	h := head[S]{
@@ -71,7 +71,7 @@ func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner 
 	return h
 }
 
-// whole is the metadata as it was.
+// whole restores the metadata as it was before the object was packed.
 func (h *head[S]) whole(meta *metav1.ObjectMeta) {
 	meta.Name, meta.Namespace, meta.UID = h.name, h.home.namespace, types.UID(h.uid.String())
 	meta.ResourceVersion, meta.CreationTimestamp = h.GetResourceVersion(), metav1.Unix(h.created, 0)
@@ -86,7 +86,7 @@ func (h *head[S]) owner() *ipamv1alpha1.OwnerRef {
 	return h.rare.owner
 }
 
-// blank takes an object's own metadata out of what is to be a shape.
+// blank removes from a future shape the metadata that each object has for itself.
 func blank(meta *metav1.ObjectMeta) {
 	meta.Name, meta.Namespace, meta.UID, meta.ResourceVersion = "", "", "", ""
 	meta.CreationTimestamp, meta.Labels, meta.Annotations = metav1.Time{}, nil, nil
@@ -148,14 +148,14 @@ func (readOnly) SetManagedFields([]metav1.ManagedFieldsEntry) { panic(changed) }
 
 const changed = "packed: an object of a cache is read only; change a copy"
 
-// block is a prefix without the pointer that a [netip.Prefix] has.
+// block is a prefix, without the pointer in a [netip.Prefix].
 type block struct {
 	addr   [16]byte
 	length uint8 // of the prefix
 	family uint8 // 4 or 6; 0: there is none
 }
 
-// parseBlock reads a prefix. From a text in another form than its own, prefix makes another text.
+// parseBlock reads a prefix. If the text is not in the usual form, prefix returns another text.
 func parseBlock(cidr string) block {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {
@@ -168,7 +168,7 @@ func parseBlock(cidr string) block {
 	return b
 }
 
-// prefix is the block; the zero Prefix for none.
+// prefix returns the block; the zero Prefix if there is none.
 func (b block) prefix() netip.Prefix {
 	addr := netip.AddrFrom16(b.addr)
 	switch b.family {

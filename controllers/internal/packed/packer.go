@@ -21,11 +21,11 @@ import (
 const clusterAnnotation = "kcp.io/cluster"
 
 const (
-	// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep those that
-	// it has forgotten.
+	// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep the homes and shapes
+	// that the Packer has forgotten.
 	remembered = 1 << 15
-	// rememberedBytes bounds the shapes of a kind, as JSON: a tenant can change one claim with a long spec as often as
-	// it likes, and each generation is another shape.
+	// rememberedBytes bounds the size of a kind's shapes, as JSON. A tenant can change a claim with a long spec as often
+	// as it likes, and each generation has another shape.
 	rememberedBytes = 32 << 20
 )
 
@@ -40,8 +40,9 @@ type Packer struct {
 
 type place struct{ cluster, namespace string }
 
-// Transform returns a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
-// removes the metadata that no controller reads. An object may be packed already. It returns no error.
+// Transform returns an object as a cache is to keep it. It is a TransformFunc of client-go, which a cache calls before
+// it keeps an object. It removes the metadata that no controller reads. The object may be packed already. It never
+// fails.
 func (p *Packer) Transform(obj any) (any, error) {
 	object, ok := obj.(client.Object)
 	if !ok || isPacked(obj) {
@@ -101,7 +102,7 @@ func Allocated(obj client.Object) bool {
 	return false
 }
 
-// AllocationID returns that of an IPClaim, packed or not; empty if it shows none.
+// AllocationID returns the allocation ID of an IPClaim, packed or not; empty if it shows none.
 func AllocationID(obj client.Object) types.UID {
 	switch c := obj.(type) {
 	case *claim:
@@ -112,8 +113,8 @@ func AllocationID(obj client.Object) types.UID {
 	return ""
 }
 
-// HeldBy returns the name and allocation ID of the claim that an IPAllocation names, packed or not, or from which it
-// was retained; empty for none. retained reports that it names none any more.
+// HeldBy returns the name and allocation ID of the claim that an IPAllocation names, or from which it was retained;
+// both are empty if there is none. The IPAllocation may be packed. retained reports that it was retained.
 func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
 		return a.claim, cmp.Or(text(a.given), types.UID(a.holder.String())), false
@@ -160,8 +161,8 @@ type kept[T any] interface {
 	whole() T
 }
 
-// pack packs an object by the shape of those that have its key, or else by its own. An object that would
-// not come back the same stays as it is.
+// pack packs an object by the shape of the objects with its key, or else by its own shape. If unpacking does not return
+// the same object, pack returns it unpacked.
 func pack[K comparable, T client.Object](
 	p *Packer, of *shapes[K, T], key K, object T, shapeOf func(T) T, by func(shape T) kept[T],
 ) client.Object {
@@ -188,10 +189,10 @@ func pack[K comparable, T client.Object](
 	return packed
 }
 
-// shapes are those of a kind that a Packer remembers. The zero value has none.
+// shapes has the shapes of a kind that a Packer remembers. The zero value has none.
 type shapes[K comparable, T any] struct {
 	byKey map[K]T
-	bytes int // of the shapes that were added since byKey began empty
+	bytes int // size of the shapes that were added since byKey was empty
 }
 
 // remember adds a shape of so many bytes.
@@ -202,7 +203,7 @@ func (s *shapes[K, T]) remember(key K, shape T, bytes int) {
 	s.byKey = remember(s.byKey, key, shape)
 }
 
-// home returns that of an object.
+// home returns the home of an object.
 func (p *Packer) home(meta *metav1.ObjectMeta) *home {
 	key := place{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
 	p.mu.Lock()
@@ -218,7 +219,7 @@ func (p *Packer) home(meta *metav1.ObjectMeta) *home {
 	return at
 }
 
-// remember adds to a map, which begins empty again when it is full.
+// remember adds to a map. When the map is full, it begins with an empty one.
 func remember[K comparable, V any](all map[K]V, key K, value V) map[K]V {
 	if all == nil || len(all) >= remembered {
 		all = map[K]V{}
@@ -227,17 +228,18 @@ func remember[K comparable, V any](all map[K]V, key K, value V) map[K]V {
 	return all
 }
 
-// Reader gives the object of a kind as a cache keeps it, to be read only; nil if the cache does not show it. What names
-// the kind stays as it is.
+// Reader returns an object as a cache keeps it; nil if the cache does not show it. The object must not be changed. kind
+// names the kind, and is not changed.
 type Reader = func(kind client.Object, key client.ObjectKey) (client.Object, error)
 
-// keeper is a cluster that gives objects as its cache keeps them.
+// keeper is a cluster that returns objects as its cache keeps them.
 type keeper interface {
 	Kept(kind client.Object, key client.ObjectKey) (client.Object, error)
 }
 
-// Kept reads a cluster's cache without copies where it can. It is for readers of so many objects that
-// copies would be most of the cost. The cache of the platform's workspace gives only copies.
+// Kept returns a Reader of a cluster's cache that makes no copies, if the cluster can do so. It is for callers that
+// read so many objects that copies would be most of the cost. The cache of the platform's workspace returns only
+// copies.
 func Kept(ctx context.Context, cl cluster.Cluster) Reader {
 	if k, ok := cl.(keeper); ok {
 		return k.Kept

@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// bound is a claim as the controller leaves it, and its record.
+// bound returns a claim as the controller leaves it, and its record.
 func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 	address := fmt.Sprintf("10.0.0.%d", i)
 	uid := types.UID(fmt.Sprintf("0b8a3a0e-6f0b-4d43-9d5a-%012x", i))
@@ -60,8 +60,8 @@ func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 	return claim, record
 }
 
-// packs transforms a copy of an object, and fails the test unless its copies are the same except
-// the metadata that nobody reads.
+// packs transforms a copy of an object, and fails the test unless the unpacked result is the same, except for metadata
+// that no controller reads.
 func packs(t *testing.T, p *Packer, object client.Object) any {
 	t.Helper()
 	kept := must.Get(p.Transform(object.DeepCopyObject()))(t)
@@ -78,7 +78,7 @@ func packs(t *testing.T, p *Packer, object client.Object) any {
 	return kept
 }
 
-// sameRead fails the test unless a kept object reads as the whole one does.
+// sameRead fails the test unless all reads of a kept object return the same as for the whole one.
 func sameRead(t *testing.T, kept, whole client.Object) {
 	t.Helper()
 	switch whole := whole.(type) {
@@ -102,7 +102,7 @@ func sameRead(t *testing.T, kept, whole client.Object) {
 }
 
 // Bound claims and records are packed, and share their shape.
-func TestTransform_Bound(t *testing.T) {
+func TestTransform_SharesTheShapeOfBoundClaims(t *testing.T) {
 	t.Parallel()
 	p := &Packer{}
 	one, first := bound(1)
@@ -119,8 +119,9 @@ func TestTransform_Bound(t *testing.T) {
 	}
 }
 
-// The allocation ID of a claim, and of a record, is kept in 16 bytes, and makes no shape of its own; nor is one that is none lost.
-func TestTransform_AllocationIDs(t *testing.T) {
+// The allocation ID of a claim, and of a record, takes 16 bytes, and makes no shape of its own. A value that is not an
+// allocation ID is kept, too.
+func TestTransform_KeepsAllocationIDs(t *testing.T) {
 	t.Parallel()
 	p, shapes := &Packer{}, map[any]bool{}
 	for i, id := range []types.UID{"", "c1d2e3f4-0102-8304-9506-0708090a0b0c", "c1d2e3f4-0102-8304-9506-0708090a0b0d", "0b8a3a0e-6f0b-4d43-9d5a-000000000001"} {
@@ -145,7 +146,7 @@ func TestTransform_AllocationIDs(t *testing.T) {
 }
 
 // Claims and records with numbers share few shapes: one for each count of binary digits.
-func TestTransform_Numbers(t *testing.T) {
+func TestTransform_SharesTheShapesOfNumbers(t *testing.T) {
 	t.Parallel()
 	p, shapes := &Packer{}, map[any]bool{}
 	for i := range 256 {
@@ -163,7 +164,7 @@ func TestTransform_Numbers(t *testing.T) {
 	}
 }
 
-// Packed objects fit into the sizes in which Go gives out memory.
+// The sizes of packed objects are sizes in which Go allocates memory.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for kind, size := range map[string][2]uintptr{
@@ -176,7 +177,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// What a packed object tells without a copy is what its copy tells.
+// The getters of a packed object return the same as those of its unpacked copy.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	whole, _ := bound(7)
@@ -207,7 +208,7 @@ func sameMeta(t *testing.T, kept, whole client.Object) {
 	}
 }
 
-// Whatever an object says is kept, also what no controller writes.
+// Every field of an object is kept, even a field that no controller writes.
 func TestTransform_LosesNothing(t *testing.T) {
 	t.Parallel()
 	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))
@@ -225,7 +226,7 @@ func TestTransform_LosesNothing(t *testing.T) {
 }
 
 // Claims and records that differ from others in one field are kept as they are.
-func TestTransform_OneFieldDiffers(t *testing.T) {
+func TestTransform_KeepsAFieldThatDiffers(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation){
 		"the claim named by the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef = nil },
@@ -287,7 +288,7 @@ func TestTransform_OneFieldDiffers(t *testing.T) {
 	}
 }
 
-// filler fills objects at random with what may be read from a server.
+// filler fills objects at random with values that may be read from a server.
 func filler(random *rand.Rand) *randfill.Filler {
 	return randfill.New().RandSource(random).NilChance(0.3).NumElements(0, 3).MaxDepth(6).Funcs(
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
@@ -295,8 +296,8 @@ func filler(random *rand.Rand) *randfill.Filler {
 	)
 }
 
-// Of a binding the cache keeps which it is, whether it accepts events, and whether it serves its workspace.
-func TestTransform_Binding(t *testing.T) {
+// The cache keeps the identity of a binding, whether it accepts events, and whether it serves its workspace.
+func TestTransform_ReducesABinding(t *testing.T) {
 	t.Parallel()
 	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
 	events := apisv1alpha2.AcceptablePermissionClaim{State: apisv1alpha2.ClaimAccepted}
@@ -334,8 +335,8 @@ func TestTransform_Binding(t *testing.T) {
 	}
 }
 
-// A binding that says something unusual keeps that, too.
-func TestTransform_UnusualBinding(t *testing.T) {
+// A binding with unusual values keeps these, too.
+func TestTransform_KeepsUnusualValuesOfABinding(t *testing.T) {
 	t.Parallel()
 	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))
 	for range 500 {

@@ -12,18 +12,18 @@ import (
 type allocation struct {
 	head[*ipamv1alpha1.IPAllocation]
 	claim  string    // the claim that it names; empty for none
-	holder uuid.UUID // of that
-	given  uuid.UUID // the allocation ID of that; zero for none
+	holder uuid.UUID // the UID of that claim
+	given  uuid.UUID // the allocation ID of that claim; zero for none
 	answer
 }
 
-// recordKey is what records of one shape have in common, as a rule.
+// recordKey has the values that records of one shape usually have in common.
 type recordKey struct {
 	kind, class, pool, scope string
 	phase                    ipamv1alpha1.AllocationPhase
 	policy                   ipamv1alpha1.ReclaimPolicy
 	generation               int64
-	digits                   int // of its number
+	digits                   int // digits of the record's number
 }
 
 func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
@@ -33,7 +33,7 @@ func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
 	}
 }
 
-// newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
+// newRecord packs a record by a shape. The caller unpacks it, to check that the record has that shape.
 func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
 	p := &allocation{
 		head:   newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef),
@@ -57,7 +57,7 @@ func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
 	return shape
 }
 
-// whole is the record as it was.
+// whole returns the record as it was before it was packed.
 func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	r := p.shape.DeepCopy()
 	p.head.whole(&r.ObjectMeta)
@@ -73,5 +73,5 @@ func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	return r
 }
 
-// DeepCopyObject implements runtime.Object: a copy is whole.
+// DeepCopyObject implements runtime.Object. The copy is unpacked.
 func (p *allocation) DeepCopyObject() runtime.Object { return p.whole() }

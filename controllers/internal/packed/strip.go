@@ -10,10 +10,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// longest is how long an annotation may be that is cached, in bytes. The usage samples of a pool take 2,850.
+// longest is the length, in bytes, up to which an annotation is cached. The usage samples of a pool take 2,850.
 const longest = 4 << 10
 
-// read reports whether a controller reads an annotation of a kind. Any other is not cached.
+// read reports whether a controller reads an annotation of a kind. Other annotations are not cached.
 func read(obj client.Object, annotation string) bool {
 	switch annotation {
 	case clusterAnnotation, decode.Mark:
@@ -29,11 +29,13 @@ func read(obj client.Object, annotation string) bool {
 	return false
 }
 
-// strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes
-// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as a
-// patch of one of them sends all. So do the labels of pools, which selectors read. Of more labels than a policy admits,
-// which a CREATE can be stored past, those of this API stay alone; of more finalizers those of this API, and one too
-// many in all: package patch then leaves them alone.
+// strip removes the metadata that no controller reads, because tenants write as much as they like. No controller writes
+// that metadata either, so a patch of a cached object leaves it alone.
+//
+// Finalizers stay, because a patch of one finalizer sends all of them. The labels of pools stay, because selectors read
+// them. But an object can have more labels or finalizers than a policy admits, if its CREATE was stored past the
+// policy. Then only this API's labels stay. Of the finalizers, this API's come first, and one more stays than the
+// policy admits: by that, package patch knows that there may be more, and leaves them alone.
 func strip(obj client.Object) {
 	obj.SetManagedFields(nil)
 	switch obj.(type) {
@@ -61,7 +63,7 @@ func strip(obj client.Object) {
 	}
 }
 
-// foreign returns 0 for a finalizer of this API, and 1 of any other.
+// foreign returns 0 for a finalizer of this API, and 1 for any other.
 func foreign(finalizer string) int {
 	switch finalizer {
 	case ipamv1alpha1.FinalizerPool, ipamv1alpha1.FinalizerAddressClaim:
@@ -70,7 +72,7 @@ func foreign(finalizer string) int {
 	return 1
 }
 
-// some returns those of many names that are kept, in a map of their own: one that has lost the others keeps their room.
+// some returns a new map with the entries that are kept. A map from which entries are deleted would keep its size.
 func some(many map[string]string, keeps func(name, value string) bool) map[string]string {
 	few := map[string]string{}
 	for name, value := range many {

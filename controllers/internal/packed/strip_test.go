@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// TestStrip_KeepsWhatIsRead: of the metadata that a user may write, a cache keeps what a controller reads or writes.
+// A cache keeps the metadata that a controller reads or writes, and drops the rest that a user may write.
 func TestStrip_KeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
 	all := map[string]string{
@@ -61,9 +61,8 @@ func TestStrip_KeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestTransform_HugeMetadata: the room of a claim in a cache does not depend on the labels, annotations, owners and finalizers
-// that its user wrote.
-func TestTransform_HugeMetadata(t *testing.T) {
+// The size of a claim in a cache does not depend on the labels, annotations, owners and finalizers that its user wrote.
+func TestTransform_DropsHugeMetadata(t *testing.T) {
 	keepsSmall(t, 50, func(i int) client.Object {
 		claim, _ := bound(i)
 		for _, name := range []string{
@@ -81,8 +80,8 @@ func TestTransform_HugeMetadata(t *testing.T) {
 	})
 }
 
-// TestStrip_LongAnnotations: a pool has no annotation in a cache that is longer than any that is read.
-func TestStrip_LongAnnotations(t *testing.T) {
+// A cached pool has no annotation that is longer than those which controllers read.
+func TestStrip_DropsLongAnnotations(t *testing.T) {
 	t.Parallel()
 	pool := &ipamv1alpha1.IPPool{}
 	pool.Annotations = map[string]string{
@@ -94,10 +93,10 @@ func TestStrip_LongAnnotations(t *testing.T) {
 	}
 }
 
-// TestStrip_LabelsAndFinalizersBeyondThePolicy: of an object with more of them than any policy admits, which a CREATE can be
-// stored past, the cache has the labels of this API alone, and one finalizer too many, its own included. So a patch knows
-// that there may be more.
-func TestStrip_LabelsAndFinalizersBeyondThePolicy(t *testing.T) {
+// An object can have more labels and finalizers than a policy admits, if its CREATE was stored past the policy. The
+// cache has only this API's labels. It has one finalizer more than the policy admits, this API's included, so that a
+// patch knows that there may be more.
+func TestStrip_ShowsThatThereAreMoreFinalizers(t *testing.T) {
 	t.Parallel()
 	pool := &ipamv1alpha1.IPPool{}
 	pool.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid"}
@@ -117,9 +116,9 @@ func TestStrip_LabelsAndFinalizersBeyondThePolicy(t *testing.T) {
 	}
 }
 
-// TestTransform_ManyNamesOfAPool: nor does the room of a pool, which is not packed, depend on how many names were in its
-// metadata: a map that has lost its entries keeps their room.
-func TestTransform_ManyNamesOfAPool(t *testing.T) {
+// A pool is not packed. Its size in the cache does not depend on the number of its labels and annotations either: a map
+// would keep its size when entries are deleted.
+func TestTransform_DropsManyNamesOfAPool(t *testing.T) {
 	keepsSmall(t, 20, func(int) client.Object {
 		pool := &ipamv1alpha1.IPPool{}
 		pool.Annotations, pool.Labels = map[string]string{clusterAnnotation: "c"}, map[string]string{ipamv1alpha1.LabelSlice: "uid"}
@@ -132,7 +131,7 @@ func TestTransform_ManyNamesOfAPool(t *testing.T) {
 	})
 }
 
-// keepsSmall transforms objects, and expects each to take a few kilobytes of a cache. It returns the first one.
+// keepsSmall transforms objects, and expects each to take only a few kilobytes of a cache. It returns the first one.
 func keepsSmall(t *testing.T, objects int, object func(i int) client.Object) (first client.Object) {
 	t.Helper()
 	const most = 16 << 10
@@ -157,9 +156,9 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestTransform_HugePermissionClaims: of the permission claims of a binding, which its workspace writes as it likes, a cache
-// keeps that events are accepted.
-func TestTransform_HugePermissionClaims(t *testing.T) {
+// A workspace writes as many permission claims into its binding as it likes. The cache keeps only whether events are
+// accepted.
+func TestTransform_DropsHugePermissionClaims(t *testing.T) {
 	first := keepsSmall(t, 20, func(i int) client.Object {
 		binding := &apisv1alpha2.APIBinding{}
 		binding.Name, binding.Annotations = fmt.Sprint("b", i), map[string]string{clusterAnnotation: "c"}
@@ -178,9 +177,9 @@ func TestTransform_HugePermissionClaims(t *testing.T) {
 	}
 }
 
-// A tenant can change a claim with a long selector as often as it likes, and each generation has a shape of its own. Those that are
-// remembered have a bound in all, and not by their number alone.
-func TestTransform_ShapesOfManyGenerations(t *testing.T) {
+// A tenant can change a claim with a long selector as often as it likes, and each generation has a shape of its own.
+// The size of all remembered shapes is bounded, and not only their number.
+func TestTransform_BoundsTheShapesOfManyGenerations(t *testing.T) {
 	t.Parallel()
 	p, remembered := &Packer{}, 0
 	claim, _ := bound(1)

@@ -1,18 +1,16 @@
-// Package patch writes what a reconcile changed about an object, with the
-// fewest calls: none when nothing changed, one for metadata and spec, one for
-// status, never more.
+// Package patch writes the changes of a reconcile to an object, with the fewest calls: none if nothing has changed, one
+// for metadata and spec, and one for the status.
 //
 //	before := patch.Snapshot(obj)
 //	... mutate obj ...
 //	err := before.Patch(ctx, client, obj)
 //
-// Both writes carry the resourceVersion that was read, so they never overwrite
-// what somebody else wrote meanwhile. Metadata and spec then fail with a conflict,
-// and the reconcile that is retried decides again from what is there. A status is
-// sent once more, if what it was decided on still stands: see sendStatus.
+// Both writes carry the resourceVersion that was read, so they never overwrite the write of another client. After such
+// a write, the write of metadata and spec fails with a conflict, and the retried reconcile decides again from the
+// current object. The status is sent once more, if the facts on which it was decided have not changed: see sendStatus.
 //
-// Status fields that only repeat others for the columns of kubectl get are written with
-// others, and never by themselves: an object of an older version gets them when it changes.
+// Some status fields only repeat others for the columns of kubectl get. They are written together with other fields,
+// and never by themselves: an object of an older version gets them when it changes.
 //
 // The status of an IPClaim is written in the version v1controller1.
 package patch
@@ -47,13 +45,12 @@ func Snapshot(obj client.Object) *Helper {
 	return &Helper{before: copyOf(obj)}
 }
 
-// Was is the object as it was remembered. It is to be read only.
+// Was returns the remembered object. It must not be changed.
 func (h *Helper) Was() client.Object { return h.before }
 
-// Patch sends what differs from the snapshot: first metadata and spec, then
-// status. If the first fails the second is not sent. An object that is being
-// deleted and is gone by now counts as written, except the status of an IPClaim.
-// On success obj holds what the server answered.
+// Patch sends the differences from the snapshot: first metadata and spec, then the status. If the first write fails,
+// the second is not sent. If an object is gone that was being deleted, the write counts as successful, except for the
+// status of an IPClaim. On success obj has the server's answer.
 func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) error {
 	if reflect.DeepEqual(h.before, obj) || equality.Semantic.DeepEqual(h.before, obj) {
 		return nil // as most passes find it; reflect is cheaper, and what follows costs far more
@@ -76,8 +73,8 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 	return ignoreGoneStatus(obj, sendStatus(ctx, c.Status(), obj, before.status, after.status))
 }
 
-// PatchWhole sends what differs from the snapshot of an object that has no status
-// subresource, in one call at most. All else is as in Patch.
+// PatchWhole sends the differences from the snapshot of an object that has no status subresource, in one call at most.
+// All else is as in Patch.
 func (h *Helper) PatchWhole(ctx context.Context, c client.Client, obj client.Object) error {
 	before, after, err := h.halves(obj)
 	if err != nil {
@@ -116,8 +113,8 @@ func (h *Helper) send(ctx context.Context, c client.Client, obj client.Object, c
 	return c.Patch(ctx, obj, patch)
 }
 
-// hasAllFinalizers returns an error if a patch would send finalizers, and those of the snapshot may not be all. A merge
-// patch removes the others, and with them what their owners wait for.
+// hasAllFinalizers returns an error if a patch would send finalizers, and the snapshot may lack some. A merge patch
+// would remove these, although their owners still wait for them.
 func (h *Helper) hasAllFinalizers(changes map[string]any) error {
 	metadata, _ := changes["metadata"].(map[string]any)
 	if _, sent := metadata["finalizers"]; sent && len(h.before.GetFinalizers()) > ipamv1alpha1.MaxFinalizers {
@@ -126,8 +123,7 @@ func (h *Helper) hasAllFinalizers(changes map[string]any) error {
 	return nil
 }
 
-// merge is a JSON merge patch (RFC 7396) that makes the changes, if obj is still as
-// it was read.
+// merge returns a JSON merge patch (RFC 7396) with the changes. The patch fails if obj was written since it was read.
 func merge(obj client.Object, changes map[string]any) (client.Patch, error) {
 	metadata, ok := changes["metadata"].(map[string]any)
 	if !ok {
@@ -157,7 +153,7 @@ func setStatus(obj client.Object, status map[string]any) error {
 	return nil
 }
 
-// ignoreGoneStatus returns the error of a status that was sent. That an IPClaim is not found is one, too: kcp also
+// ignoreGoneStatus returns the error of a status write. For an IPClaim, "not found" stays an error, because kcp also
 // answers so while it moves a workspace to another schema.
 func ignoreGoneStatus(obj client.Object, err error) error {
 	if err == nil {
@@ -177,10 +173,10 @@ func ignoreGone(obj client.Object, err error) error {
 	return err
 }
 
-// ConflictDelay is how long a pass waits for its cache to catch up with a write that it did not see.
+// ConflictDelay is how long a pass waits until its cache has caught up with a write.
 const ConflictDelay = 50 * time.Millisecond
 
-// Reconcile has a pass change obj, and then writes what it changed: also if it failed, as the
+// Reconcile lets pass change obj, and then writes the changes. It writes them even if pass has failed, because the
 // status says why. It returns the errors of both.
 func Reconcile(ctx context.Context, c client.Client, obj client.Object, pass func(context.Context) error) error {
 	before := Snapshot(obj)
@@ -191,8 +187,8 @@ func Reconcile(ctx context.Context, c client.Client, obj client.Object, pass fun
 	return err
 }
 
-// Requeue is what a queue is to do after a pass that ended with err. A conflict says only that the
-// cache lags behind.
+// Requeue returns what a queue does after a pass that ended with err. After a conflict it waits for ConflictDelay,
+// because a conflict only means that the cache lags.
 func Requeue(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: ConflictDelay}, nil
@@ -205,8 +201,7 @@ type halves struct {
 	main, status map[string]any
 }
 
-// split takes an object apart. What the server keeps of who set which field is
-// left out: it is large, and not ours. Lists whose order means nothing are sorted.
+// split takes an object apart. It leaves out managedFields, which are large. It sorts lists whose order means nothing.
 func split(obj client.Object) (halves, error) {
 	obj = copyOf(obj)
 	obj.SetManagedFields(nil)
@@ -227,8 +222,7 @@ func sortConditions(status map[string]any) {
 	slices.SortStableFunc(conditions, func(a, b any) int { return cmp.Compare(typeOf(a), typeOf(b)) })
 }
 
-// diff is what a JSON merge patch has to say to make before like after: nothing
-// when they are alike.
+// diff returns the JSON merge patch that turns before into after; empty if they are equal.
 func diff(before, after map[string]any) map[string]any {
 	changes := map[string]any{}
 	for key := range before {

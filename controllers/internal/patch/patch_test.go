@@ -28,9 +28,9 @@ type server struct {
 	client.Client
 	main, status int
 	refuse       error
-	shown        func(client.Object) // changes what an empty patch is answered with
+	shown        func(client.Object) // changes the answer to an empty patch
 	serves       []string            // versions with a status subresource for claims
-	unserved     error               // what the others are answered
+	unserved     error               // the error for other versions
 }
 
 func newServer(t *testing.T, objects ...client.Object) *server {
@@ -68,8 +68,7 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	return s
 }
 
-// notFound is what kcp answers where the object is gone, and where it does not serve the
-// subresource.
+// notFound is kcp's answer if the object is gone, and also if it does not serve the subresource.
 var notFound = apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), "c")
 
 // served returns a claim in the version that the fake stores. ok is false if its own version
@@ -133,7 +132,7 @@ func TestPatch_StoresBoth(t *testing.T) {
 	}
 }
 
-func TestPatch_NoStatusAfterAFailure(t *testing.T) {
+func TestPatch_SendsNoStatusAfterAFailure(t *testing.T) {
 	s := newServer(t, gen.Claim("c"))
 	s.refuse = errors.New("no")
 	err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
@@ -145,7 +144,7 @@ func TestPatch_NoStatusAfterAFailure(t *testing.T) {
 	}
 }
 
-// A list whose order means nothing is not written because of its order.
+// If only the order of a list has changed, and the order means nothing, the list is not written.
 func TestPatch_SortsBeforeItCompares(t *testing.T) {
 	stored := gen.Claim("c")
 	stored.Finalizers = []string{"b.example/x", "a.example/x"}
@@ -160,8 +159,9 @@ func TestPatch_SortsBeforeItCompares(t *testing.T) {
 	}
 }
 
-// A merge patch of one finalizer sends all of them. Of an object with more than the policy admits, the cache has some alone: a
-// patch would remove the others. All else is written, and the finalizers are when there are fewer.
+// A merge patch of one finalizer sends all of them. If an object has more finalizers than the policy admits, the cache
+// has only some, and a patch would remove the others. So Patch does not write the finalizers until there are fewer. It
+// writes all other changes.
 func TestPatch_LeavesFinalizersThatMayNotBeAll(t *testing.T) {
 	stored := gen.Claim("c")
 	for i := range ipamv1alpha1.MaxFinalizers {
@@ -183,7 +183,7 @@ func TestPatch_LeavesFinalizersThatMayNotBeAll(t *testing.T) {
 	}
 }
 
-func TestPatchWhole_OneWriteAtMost(t *testing.T) {
+func TestPatchWhole_WritesOnceAtMost(t *testing.T) {
 	s := newServer(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	for pass, want := range []int{1, 0} {
 		s.main = 0
@@ -199,9 +199,9 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 	}
 }
 
-// A claim that is gone cannot be told from one whose subresource has moved to another
-// version. All other objects can.
-func TestPatch_OfWhatIsGone(t *testing.T) {
+// The status of a claim that is gone fails, because the subresource may only have moved to another version. For any
+// other object, "gone" is certain.
+func TestPatch_FailsOnlyForAClaimThatIsGone(t *testing.T) {
 	now, s := metav1.Now(), newServer(t)
 	for _, deleting := range []*metav1.Time{&now, nil} {
 		claim, pool := gen.Claim("c"), gen.Pool("p")
@@ -217,9 +217,8 @@ func TestPatch_OfWhatIsGone(t *testing.T) {
 	}
 }
 
-// The status of a claim goes to v1controller1, and to v1alpha1 where a server does not know
-// that version.
-func TestPatch_VersionOfAClaim(t *testing.T) {
+// The status of a claim is written in v1controller1. If a server does not know that version, it is written in v1alpha1.
+func TestPatch_WritesAClaimInTheServedVersion(t *testing.T) {
 	noMatch := &meta.NoKindMatchError{GroupKind: ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind()}
 	for _, tt := range []struct {
 		name     string

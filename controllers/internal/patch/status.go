@@ -15,17 +15,16 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 )
 
-// attempts is how often a status is sent before a conflict is given up on.
+// attempts is how often a status is sent before Patch returns the conflict.
 const attempts = 3
 
-// conditionsField is the one list of a status that several writers share, each
-// with types of its own.
+// conditionsField is the one list of a status to which several writers write. Each has condition types of its own.
 const conditionsField = "conditions"
 
-// columns are the status fields that repeat others for kubectl get.
+// columns are the status fields that only repeat others, for kubectl get.
 var columns = map[string]bool{"lengths": true, "classes": true, "utilization": true, "requested": true}
 
-// matters reports whether a status has changed in more than its columns.
+// matters reports whether a status has changed in other fields than its columns.
 func matters(changes map[string]any) bool {
 	for field := range changes {
 		if !columns[field] {
@@ -35,8 +34,8 @@ func matters(changes map[string]any) bool {
 	return false
 }
 
-// sendStatus patches the status. If another client has written the object meanwhile, it sends the patch
-// again on top of that, unless both have changed the same field.
+// sendStatus patches the status. If another client has written the object meanwhile, sendStatus sends the patch again
+// for the new object, unless both have changed the same field.
 func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, before, after map[string]any) error {
 	wanted := diff(before, after)
 	for attempt := 1; ; attempt++ {
@@ -63,10 +62,9 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 	}
 }
 
-// reread asks the server for the object as it is now. The client at hand reads
-// from a cache, and a cache that lags is how the conflict came about. An empty
-// patch is answered with the object. It is a dry run: kcp has stored a new object with
-// "annotations": {}, and drops that with the first update, even an empty one.
+// reread asks the server for the object as it is now. The client reads from a cache, and the stale cache was the cause
+// of the conflict. But the server answers an empty patch with the object. The patch is a dry run: kcp stores a new
+// object with "annotations": {}, and drops that with the first update, even an empty one.
 func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
 	current := copyOf(obj)
 	nothing := client.RawPatch(types.MergePatchType, []byte("{}"))
@@ -76,15 +74,15 @@ func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (clie
 	return current, nil
 }
 
-// stands reports whether what a status was decided on is still so.
+// stands reports whether the facts on which a status was decided have not changed.
 func stands(decidedOn, current client.Object) bool {
 	return decidedOn.GetUID() == current.GetUID() &&
 		decidedOn.GetGeneration() == current.GetGeneration() &&
 		decidedOn.GetDeletionTimestamp().IsZero() == current.GetDeletionTimestamp().IsZero()
 }
 
-// combine brings the changes wanted in line with what others have made of the
-// status. It reports false where they have changed the same.
+// combine adapts the wanted changes to the changes that others have made to the status. It reports false if both have
+// changed the same field.
 func combine(wanted, before, theirs map[string]any) bool {
 	for field := range wanted {
 		if field != conditionsField && !equality.Semantic.DeepEqual(before[field], theirs[field]) {
@@ -100,8 +98,8 @@ func combine(wanted, before, theirs map[string]any) bool {
 	return ok
 }
 
-// mergeConditions takes each condition from the side that has changed it: from ours those that differ
-// from before, all others from theirs. If both have changed one, it is a conflict.
+// mergeConditions takes our conditions that differ from before, and their conditions for the other types. ok is false
+// if both have changed the same condition.
 func mergeConditions(before, ours, theirs []any) (merged []any, ok bool) {
 	was, wanted := byType(before), byType(ours)
 	for _, condition := range theirs {
@@ -145,8 +143,7 @@ func typeOf(condition any) string {
 	return kind
 }
 
-// patchStatus patches the status subresource of obj. On success obj holds what the server
-// answered.
+// patchStatus patches the status subresource of obj. On success obj has the server's answer.
 func patchStatus(
 	ctx context.Context, c client.StatusWriter, obj client.Object, patch client.Patch,
 	opts ...client.SubResourcePatchOption,
@@ -171,6 +168,6 @@ func patchStatus(
 	return nil
 }
 
-// unserved reports whether a version may be one that the server does not serve. The object
-// may be gone as well: kcp answers both with the same 404.
+// unserved reports whether the server may not serve a version. The object may also be gone: kcp answers both with the
+// same 404.
 func unserved(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }

@@ -25,9 +25,8 @@ func set(kind, reason string) func(*claim) {
 	return func(c *claim) { meta.SetStatusCondition(&c.Status.Conditions, condition(kind, reason)) }
 }
 
-// What somebody else writes between our read and our write is kept, and ours is
-// written beside it; where both have changed the same, or what we have decided on is
-// no longer so, nothing is written.
+// Between our read and our write, another client writes. Its changes are kept, and ours are written beside them. If
+// both have changed the same field, or a fact on which we have decided has changed, nothing is written.
 func TestPatch_BesideAnothersChange(t *testing.T) {
 	bound := func(c *claim) { c.Status.Phase = ipamv1alpha1.ClaimBound }
 	for _, tt := range []struct {
@@ -97,8 +96,8 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 	}
 }
 
-// meanwhile has somebody else change the stored claim. What the fake server would not
-// have them change, such as a UID, it shows changed.
+// meanwhile lets another client change the stored claim. A change that the fake server does not allow, such as of a
+// UID, is only shown.
 func (s *server) meanwhile(t *testing.T, change func(*claim)) {
 	t.Helper()
 	theirs := gen.Claim("c")

@@ -14,53 +14,54 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Grace is how long a block is kept whose CREATE was answered, and whose claim nobody has seen. The API server ends a
-// request after 60 s: then no CREATE that was answered can still succeed. The rest is for the clocks of replicas, which
-// may differ by that much.
+// Grace is how long a block is kept whose CREATE was answered and whose claim was not seen. The API server ends a
+// request after 60 s, and after that the CREATE cannot succeed any more. The other 15 s allow for the clocks of
+// replicas, which may differ.
 const Grace = 75 * time.Second
 
-// MaxUnseen is how many CREATEs of one tenant may be answered whose claims nobody has seen. A claim that was created
-// is seen within milliseconds, so more are those of CREATEs that have failed.
+// MaxUnseen is how many CREATEs of one tenant may be answered whose claims were not seen. A claim that was created is
+// seen within milliseconds. So if there are many, most of them have failed.
 const MaxUnseen = 64
 
 const (
-	// turn is how long after the answer to a CREATE no other one of its name is answered, unless its claim was seen:
-	// one of them succeeds at most.
+	// turn is the time after the answer to a CREATE during which no other CREATE of the same name is answered, unless the
+	// claim was seen. At most one of them succeeds.
 	turn = 5 * time.Second
-	// landing is how long a bind may take to land that nobody waits for any more, usually.
+	// landing is the time after which a bind whose caller has given up was usually committed, if ever.
 	landing = 10 * time.Second
 )
 
 var (
-	// ErrUnseen: the workspace has MaxUnseen of them.
+	// ErrUnseen: the tenant has MaxUnseen such CREATEs already.
 	ErrUnseen = errors.New("too many CREATEs of this workspace were answered whose claims are not there; " +
 		"try again in a minute")
 	// ErrTurn: another CREATE of the name was answered a moment ago.
 	ErrTurn = errors.New("an earlier CREATE of this claim is not settled yet")
 )
 
-// Young reports whether a CREATE that was answered with a block may still succeed, and leave a claim that shows the
-// block, as far as the block says.
+// Young reports whether a CREATE that was answered with this block may still succeed, and leave a claim that shows the
+// block. It judges by the block alone.
 func Young(b ledger.Block, now time.Time) bool {
 	return ledger.IsAllocationID(b.Holder.Claim) && now.Sub(b.BoundAt) < Grace
 }
 
-// Answers are the CREATEs that this process has answered with a block, each until the claim is seen and its record
-// written. They spare a live read of each claim, and free at once what nobody was told of. No rule of safety depends on
-// them: another leader begins without. Make them with NewAnswers; nil remembers nothing. Safe for concurrent use.
+// Answers are the CREATEs that this process has answered with a block. Each stays until the claim was seen and its
+// record written. They save a live read of each claim, and let a block be freed at once if nobody was told of it. No
+// rule of safety depends on them, because the next leader begins without any. Make them with NewAnswers; nil remembers
+// nothing. Safe for concurrent use.
 type Answers struct {
 	clock   clock.WithTicker
 	suspect func(ledger.Holder)
 
 	mu   sync.Mutex
 	of   map[ledger.ClusterName]*answers // by tenant
-	last map[ledger.Holder]*answer       // the last one of each name, which has no ID here
+	last map[ledger.Holder]*answer       // the last CREATE of each name; the key has no ID
 }
 
-// answers are those of one tenant.
+// answers are the CREATEs of one tenant.
 type answers struct {
 	by     map[ledger.ClaimID]*answer
-	unseen int // how many may still lead to a claim, or have left a block
+	unseen int // CREATEs that may still make a claim, or have left a block
 }
 
 // answer is a CREATE.
@@ -69,11 +70,11 @@ type answer struct {
 	at     time.Time
 	stored bool      // the claim was seen
 	failed bool      // nobody was told of the block
-	free   bool      // and that was found to be free
+	free   bool      // failed, and the block was found to be free
 	hinted time.Time // when the block was last hinted at
 }
 
-// NewAnswers makes some that hint at blocks whose claims nobody has seen for Grace.
+// NewAnswers makes Answers that hint at each block whose claim was not seen for Grace.
 func NewAnswers(c clock.WithTicker, suspect func(ledger.Holder)) *Answers {
 	return &Answers{clock: c, suspect: suspect, of: map[ledger.ClusterName]*answers{}, last: map[ledger.Holder]*answer{}}
 }
@@ -107,7 +108,7 @@ func nameOf(h ledger.Holder) ledger.Holder {
 	return h
 }
 
-// Fail notes that nobody was told of the block, and hints at it: it may have been bound.
+// Fail notes that nobody was told of the block. It hints at the block, which may have been bound.
 func (a *Answers) Fail(h ledger.Holder) {
 	if a.change(h, func(of *answer) { of.failed, of.hinted = true, a.clock.Now() }) {
 		a.suspect(h)
@@ -117,7 +118,7 @@ func (a *Answers) Fail(h ledger.Holder) {
 // Stored notes that the claim was seen.
 func (a *Answers) Stored(h ledger.Holder) { a.change(h, func(of *answer) { of.stored = true }) }
 
-// Unrecorded reports whether the claim of a holder has no record yet, for certain.
+// Unrecorded reports whether it is certain that the claim of a holder has no record yet.
 func (a *Answers) Unrecorded(h ledger.Holder) bool { return a.change(h, func(*answer) {}) }
 
 // Unseen reports whether the CREATE of a holder was answered, and its claim was not seen.
@@ -126,8 +127,8 @@ func (a *Answers) Unseen(h ledger.Holder) bool {
 	return untold && !failed
 }
 
-// Untold reports whether nobody can have seen a claim with the block: its CREATE failed, or its claim was not seen.
-// failed says that the CREATE cannot succeed any more.
+// Untold reports whether nobody can have seen a claim with the block, because the CREATE has failed, or the claim was
+// not seen. failed reports that the CREATE cannot succeed any more.
 func (a *Answers) Untold(h ledger.Holder) (untold, failed bool) {
 	a.change(h, func(of *answer) { untold, failed = !of.stored, of.failed })
 	return untold, failed
@@ -143,8 +144,8 @@ func (a *Answers) Forget(h ledger.Holder) {
 	a.forget(h)
 }
 
-// Freed notes that the holder has nothing in the ledger, as far as that is known. A bind that nobody waits for any more
-// may land later: so it is hinted at once more.
+// Freed notes that the holder has nothing in the ledger, as far as is known. If the CREATE has failed, its bind may
+// still be committed later, so the block is hinted at once more.
 func (a *Answers) Freed(h ledger.Holder) {
 	if a == nil {
 		return
@@ -186,10 +187,10 @@ func (a *Answers) forget(h ledger.Holder) {
 	}
 }
 
-// counts reports whether a CREATE may still lead to a claim, or has left a block.
+// counts reports whether a CREATE may still make a claim, or has left a block.
 func (a *answer) counts() bool { return !a.stored && !a.free }
 
-// Count counts those whose claims nobody has seen, by tenant.
+// Count counts, by tenant, the CREATEs whose claims were not seen.
 func (a *Answers) Count() map[ledger.ClusterName]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -202,7 +203,7 @@ func (a *Answers) Count() map[ledger.ClusterName]int {
 	return counts
 }
 
-// change changes what is known of a CREATE, and reports whether anything is.
+// change changes the facts of a CREATE, and reports whether the CREATE is remembered.
 func (a *Answers) change(h ledger.Holder, edit func(*answer)) bool {
 	if a == nil {
 		return false
@@ -232,7 +233,7 @@ var _ manager.LeaderElectionRunnable = (*Answers)(nil)
 // NeedLeaderElection says that the leader alone answers.
 func (a *Answers) NeedLeaderElection() bool { return true }
 
-// Start hints at blocks that are due until the context ends.
+// Start hints at blocks when they are due, until the context ends.
 func (a *Answers) Start(ctx context.Context) error {
 	ticker := a.clock.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -253,7 +254,7 @@ func (a *Answers) Start(ctx context.Context) error {
 	}
 }
 
-// due lists those whose block is to be looked for: of failed ones after landing, of others after Grace.
+// due lists the holders at whose blocks to hint: of a failed CREATE after landing, of any other after Grace.
 func (a *Answers) due() (due []ledger.Holder) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -31,7 +31,7 @@ func begin(t *testing.T, a *Answers, name string) ledger.Holder {
 	return h
 }
 
-// The answers to a CREATE follow its way.
+// Each step of a CREATE changes what Answers say of it.
 func TestAnswers_FollowACreate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -60,8 +60,8 @@ func TestAnswers_FollowACreate(t *testing.T) {
 	}
 }
 
-// One CREATE of a name at a time is answered, until its claim was seen, it failed, or is old.
-func TestAnswers_OneOfAName(t *testing.T) {
+// Of the CREATEs of one name, one at a time is answered, until its claim was seen, it has failed, or it is old.
+func TestAnswers_AllowOneCreateOfAName(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*Answers, ledger.Holder, *clocktesting.FakeClock){
 		"its claim was seen": func(a *Answers, h ledger.Holder, _ *clocktesting.FakeClock) { a.Stored(h) },
@@ -82,7 +82,7 @@ func TestAnswers_OneOfAName(t *testing.T) {
 	}
 }
 
-// A workspace may have so many whose claims are not there. Another one has its own.
+// A workspace may have only MaxUnseen CREATEs whose claims were not seen. Another workspace has its own number.
 func TestAnswers_AreBounded(t *testing.T) {
 	t.Parallel()
 	a, _, _ := remembered()
@@ -102,9 +102,9 @@ func TestAnswers_AreBounded(t *testing.T) {
 	begin(t, a, "more")
 }
 
-// A CREATE whose block is free counts no more, while others of its tenant do. Where namespaces are the tenants, each has
-// its own.
-func TestAnswers_CountNoneThatIsOver(t *testing.T) {
+// A CREATE whose block was found to be free does not count any more, while other CREATEs of its tenant do. If
+// namespaces are the tenants, each has its own number.
+func TestAnswers_DoNotCountAFreedBlock(t *testing.T) {
 	t.Parallel()
 	a, clock, _ := remembered()
 	begin(t, a, "stays")
@@ -132,8 +132,8 @@ func TestAnswers_CountNoneThatIsOver(t *testing.T) {
 	}
 }
 
-// The block of a CREATE is hinted at: at once if nobody was told of it, and once more, as its bind may land late; and when
-// a claim cannot come any more.
+// Answers hint at the block of a failed CREATE at once, and once more later, because its bind may be committed late.
+// They hint at the block of any other CREATE when its claim cannot come any more.
 func TestAnswers_HintAtBlocks(t *testing.T) {
 	t.Parallel()
 	a, clock, hinted := remembered()

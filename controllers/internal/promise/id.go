@@ -12,19 +12,19 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// half is the length of the random part of an ID. The rest is a sum of that and of the claim's name: an ID is none for
-// a claim of another name or workspace which shows a copy of it. It stays one when the namespaces of a cluster become
-// its tenants.
+// half is the length of the random part of an ID. The rest is a checksum of that part and of the claim's workspace,
+// namespace and name. So a copy of an ID in another claim is no ID of that claim. The checksum stays valid when the
+// namespaces of a cluster become its tenants.
 const half = 8
 
-// NewID makes the ID by which a claim will hold its block that is being created.
+// NewID makes the ID by which a claim that is being created will hold its block.
 func NewID(cluster ledger.ClusterName, namespace, name string) ledger.ClaimID {
 	var id uuid.UUID
 	_, _ = rand.Read(id[:half]) // it never fails
 	return ledger.ClaimID(complete(id, cluster, namespace, name).String())
 }
 
-// complete makes a UUID of version 8 of its random part.
+// complete makes a UUID of version 8 from its random part.
 func complete(id uuid.UUID, cluster ledger.ClusterName, namespace, name string) uuid.UUID {
 	id[6] = id[6]&0x0f | 0x80
 	sum := sha256.Sum256(fmt.Appendf(id[:half:half], "%s/%s/%s", cluster.Plain(), namespace, name))

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// An ID is made for one name in one workspace. Where a claim of another name or workspace shows a copy of it, it is none.
+// An ID fits one claim name in one workspace. A copy of it in a claim of another name or workspace does not count.
 func TestNewID_FitsOneName(t *testing.T) {
 	t.Parallel()
 	id := NewID("w", "n", "c")
@@ -33,8 +33,9 @@ func TestNewID_FitsOneName(t *testing.T) {
 	}
 }
 
-// A claim holds its block by the ID that it shows, if that is one of its own and it shows a block, and else by its UID.
-func TestIDOf(t *testing.T) {
+// A claim holds its block by the ID that it shows, if the ID was made for it and the claim shows a block. Otherwise it
+// holds the block by its UID.
+func TestIDOf_TakesAShownIDThatFits(t *testing.T) {
 	t.Parallel()
 	own := types.UID(NewID("w", "default", "c"))
 	for name, tt := range map[string]struct {

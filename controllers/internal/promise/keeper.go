@@ -10,15 +10,15 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-// Keeper gives blocks to later claims of their names. All fields are required. It is safe for concurrent use.
+// Keeper gives blocks to later claims of the same name. All fields are required. It is safe for concurrent use.
 type Keeper struct {
 	Ledger views.Ledger
-	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the claim is deleted.
+	// Reclaims returns the policy for the block of a deleted claim. own is the claim's own reclaimPolicy.
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 }
 
-// Superseded reports whether a record is left over from a former claim of the name, whose block a later claim has, own.
-// The former claim has no block in the ledger any more, so that the deletion of the record frees nothing.
+// Superseded reports whether a record is left over from a former claim of the name. own is the block, which a later
+// claim has now. The former claim has no block in the ledger any more, so the deletion of the record frees nothing.
 func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocation, own ledger.Block) (bool, error) {
 	if record == nil || record.Spec.ClaimRef != nil || record.Status.AllocatedCIDR != own.Prefix.String() {
 		return false, nil
@@ -27,9 +27,9 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 	return err == nil && !held, err
 }
 
-// Give gives a block to a claim of the name that it is held under, by the UID of the claim. The claim was read live,
-// and shows the block, or is to have that of a former claim. ErrChanged: the block is not as given, or the claim has
-// another one.
+// Give gives a block to a claim that has the name of the block's holder. From then on the claim holds it by its UID.
+// The claim must have been read live. It shows the block, or gets the block of a former claim. ErrChanged: the block is
+// not as given, or the claim has another block.
 func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (ledger.Block, error) {
 	to := allocator.Successor{Holder: b.Holder}
 	to.Holder.Claim = ledger.ClaimID(claim.UID)
@@ -41,7 +41,7 @@ func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IP
 	return k.Ledger.Retained.HandOver(ctx, b, to)
 }
 
-// Follows reports whether a holder has the name that a block is held under.
+// Follows reports whether a holder has the same name as the holder of a block.
 func Follows(b ledger.Block, next ledger.Holder) bool {
 	next.Claim = b.Holder.Claim
 	return next == b.Holder

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// shortest and longest are the pauses after which a record is tried again in a namespace that forbids it.
+	// shortest and longest bound the pause before a record is tried again in a namespace that forbids records.
 	shortest, longest = 5 * time.Second, 5 * time.Minute
-	// probing is how long all other claims of the namespace wait for that try.
+	// probing is how long the other claims of the namespace wait for the result of that try.
 	probing = 10 * time.Second
 )
 
-// Maker creates records. A ResourceQuota of a tenant counts those, too. So where one is forbidden, one claim of the
-// namespace tries again, after pauses that grow to minutes, and all others wait for its result. A quota counts a
-// namespace, so no other waits. Safe for concurrent use.
+// Maker creates records. A ResourceQuota of a tenant may forbid them, because it counts records, too. Then one claim of
+// the namespace tries again, after pauses that grow to minutes, and the other claims wait for its result. A quota
+// counts one namespace, so claims of other namespaces do not wait. Safe for concurrent use.
 type Maker struct {
 	Clock clock.PassiveClock // required
 
@@ -41,22 +41,23 @@ type place struct {
 
 // bar says when a namespace that forbids records is tried again.
 type bar struct {
-	until time.Time // of the next try
+	until time.Time // the time of the next try
 	pause time.Duration
 	why   error
 }
 
-// BarredError says that the namespace forbids the record, now or at a try of another claim.
+// BarredError says that the namespace forbids the record. The server has refused it now, or has refused the try of
+// another claim.
 type BarredError struct {
 	After time.Duration // until this claim may try
-	Err   error         // of the try
+	Err   error         // the error of the try
 }
 
 func (e *BarredError) Error() string { return e.Err.Error() }
 
 func (e *BarredError) Unwrap() error { return e.Err }
 
-// Create creates a record in a workspace. It returns a BarredError where the namespace forbids that, and asks the
+// Create creates a record in a workspace. It returns a *BarredError if the namespace forbids records. It asks the
 // server only if a try is due.
 func (m *Maker) Create(
 	ctx context.Context, workspace client.Client, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation,
@@ -80,7 +81,7 @@ func (m *Maker) Create(
 	return &BarredError{After: pause + probing, Err: err} // others go first, as they may be allowed
 }
 
-// enter returns an error unless a record may be tried, and notes that this is the one try after a pause.
+// enter returns an error if no record may be tried now. probes reports whether this is the one try after a pause.
 func (m *Maker) enter(at place) (probes bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,8 +104,8 @@ func (m *Maker) lift(at place) {
 	delete(m.bars, at)
 }
 
-// bar leaves a namespace alone for a pause, and returns that. Tries that were under way when it was barred make it no
-// longer. It forgets namespaces in which nobody has tried since.
+// bar notes that a namespace forbids records, and returns the pause before the next try. A try that was under way
+// before does not make the pause longer. bar also forgets namespaces in which nobody has tried since.
 func (m *Maker) bar(at place, probes bool, why error) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// Place is where the record of a block is, and its pool.
+// Place says where the record of a block is, and describes its pool.
 type Place struct {
-	// Name is that of the record's slot.
+	// Name is the name of the record's slot.
 	Name string
-	// Pool is the block's, as the claim's workspace sees it.
+	// Pool refers to the block's pool from the claim's workspace.
 	Pool ipamv1alpha1.PoolRef
 	// Scope has the references within which the block's addresses are unique. Empty: they are unique in the pool.
 	Scope ledger.Scope
 }
 
-// Scope returns the scope of the address space that a pool is; nil for any other pool.
+// Scope returns the scope of an address space; nil if the pool is no address space.
 func Scope(pool ledger.Pool) ledger.Scope {
 	if !ledger.IsAddressSpace(pool.ID) {
 		return nil
@@ -59,7 +59,7 @@ func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, at Place) *ipamv1alpha
 	return record
 }
 
-// status is that of the record of a block.
+// status returns the status of a block's record.
 func status(block ledger.Block) ipamv1alpha1.IPAllocationStatus {
 	status := ipamv1alpha1.IPAllocationStatus{
 		Phase:         ipamv1alpha1.AllocationReady,
@@ -71,15 +71,14 @@ func status(block ledger.Block) ipamv1alpha1.IPAllocationStatus {
 	return status
 }
 
-// Date sets the transition time of conditions that were never published: the second in which the block
-// was bound.
+// Date sets the transition time of conditions that were never published: the second in which the block was bound.
 func Date(conditions []metav1.Condition, block ledger.Block) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
 	}
 }
 
-// Address is the bare form of a block that is one address; empty for any other.
+// Address returns the address of a block that has only one; empty for any other block.
 func Address(block netip.Prefix) string {
 	if block.IsSingleIP() {
 		return block.Addr().String()
@@ -87,8 +86,8 @@ func Address(block netip.Prefix) string {
 	return ""
 }
 
-// Retain takes the claim out of a record: it then lives, and its block, until a user deletes it, or
-// until the time given, if that is not zero.
+// Retain removes the claim from a record. Record and block then stay until a user deletes the record, or until the time
+// until, if that is not zero.
 func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder ledger.ClaimID, until time.Time) {
 	record.Status.Expires = nil
 	if !until.IsZero() {

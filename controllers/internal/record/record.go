@@ -1,7 +1,6 @@
-// Package record finds the IPAllocation of a claim. Its name is a hash of the claim's
-// name, and its first 64 bits can be made to agree on purpose. So a record counts
-// only if it names the claim, and a claim whose usual record name is taken by another
-// claim name has the long one.
+// Package record finds the IPAllocation of a claim. The name of the IPAllocation is a hash of the claim's name. A
+// tenant can choose two claim names whose hashes agree in the first 64 bits. So a record counts only if it names the
+// claim. If the usual record name of a claim is taken by a record of another claim, the claim has the long record name.
 package record
 
 import (
@@ -16,16 +15,16 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Slot is the place of a claim name's record.
+// Slot is the place of the record for a claim name.
 type Slot struct {
-	// Name is that of the record, or the name to give it.
+	// Name is the name of the record, or the name to give to a new one.
 	Name string
-	// Record names the claim name, as its claim or as what it was retained from; nil if
-	// there is none. Its claim may be a former one: compare the UID.
+	// Record is the record that names the claim name, as its claim or as the claim that it was retained from; nil if there
+	// is none. Its claim may be a former one: compare the UID.
 	Record *ipamv1alpha1.IPAllocation
 }
 
-// Find returns the slot of a claim name, as the reader shows it: a cache, or a server.
+// Find returns the slot of a claim name, as a cache or a server shows it.
 func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Slot, error) {
 	var free string
 	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
@@ -49,8 +48,8 @@ func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Sl
 	return Slot{Name: free}, nil
 }
 
-// Exists reports whether there is a record of this claim, which is identified by name and UID. show gives
-// the record of a name, as a cache keeps it; nil for none.
+// Exists reports whether there is a record of the claim with this name and UID. show returns the record of a name as a
+// cache keeps it; nil if there is none.
 func Exists(
 	show func(key client.ObjectKey) (client.Object, error), claim client.ObjectKey, uid types.UID,
 ) (bool, error) {

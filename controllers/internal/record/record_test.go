@@ -20,14 +20,14 @@ var (
 	names = ipamv1alpha1.AllocationNames("default", "c")
 )
 
-// held is a record of that name, held by a claim.
+// held returns a record of that name, held by a claim.
 func held(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
 	r := gen.Allocation("c", "p", "10.0.0.0/28")
 	r.Name, r.Spec.ClaimRef = name, &ipamv1alpha1.ClaimRef{Name: claim, UID: uid}
 	return r
 }
 
-// kept is held, and retained since.
+// kept returns a record as held does, which was retained.
 func kept(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
 	r := held(name, claim, uid)
 	r.Spec.ClaimRef, r.Annotations = nil, map[string]string{ipamv1alpha1.AnnotationRetainedFrom: claim + "/" + string(uid)}
@@ -81,8 +81,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What cannot be read is not taken for missing.
-func TestFind_Faults(t *testing.T) {
+// A record that cannot be read does not count as missing.
+func TestFind_FailsIfARecordCannotBeRead(t *testing.T) {
 	fault := errors.New("the cache is not synced")
 	reader := newReader(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return fault

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// sharing is what an object says about its users.
+// sharing has the fields of an object that say who may use it.
 type sharing struct {
 	owner      directory.Workspace
 	visibility ipamv1alpha1.Visibility
@@ -41,9 +41,9 @@ func Admits(pool *ipamv1alpha1.IPPool, owner, who directory.Workspace) bool {
 	return sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(who)
 }
 
-// listed reports whether a workspace is in a list of consumers: by its path exactly,
-// by a subtree that it is below of, or by the ID of its logical cluster. An ID has no
-// colon, and is never taken for a path, which a workspace's owner can forge.
+// listed reports whether a workspace is in a list of consumers: by its exact path, by a subtree that contains it, or by
+// the ID of its logical cluster. An ID has no colon, and so is never taken for a path, which the owner of a workspace
+// can forge.
 func listed(consumers []ipamv1alpha1.Consumer, who directory.Workspace) bool {
 	for _, c := range consumers {
 		entry := string(c)

@@ -13,7 +13,7 @@ import (
 // maxLevels is how many classes a chain has at most.
 const maxLevels = 8
 
-// chain has a class first, then its parent, and so on. The last one is the root, which authored pools name.
+// chain has a class first, then its parent, and so on. The last class is the root, which authored pools name.
 type chain []*ipamv1alpha1.IPClass
 
 func (c chain) root() *ipamv1alpha1.IPClass { return c[len(c)-1] }
@@ -26,9 +26,9 @@ func (c chain) above() *ipamv1alpha1.IPClass {
 	return c[1]
 }
 
-// Chain returns the root of the chain of a class, which the pools name that offer it, and the roles that the scope of a
-// claim by the class must have, sorted. broken names a fault of the class or of one above it; nil if claims may use the
-// class. Then root and roles are those of the levels that are known.
+// Chain returns the root of a class's chain, which the pools of the class name. It also returns the roles that the
+// scope of a claim by the class must have, sorted. broken names a fault of the class or of a class above it; nil if
+// claims may use the class. If there is a fault, root and roles are those of the classes that are known.
 func Chain(
 	catalog Catalog, class *ipamv1alpha1.IPClass,
 ) (root *ipamv1alpha1.IPClass, roles []string, broken *outcome.Refusal) {
@@ -36,8 +36,8 @@ func Chain(
 	return levels.root(), levels.roles(), broken
 }
 
-// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer. Those of uniqueWithin
-// of a class above are among its poolPer.
+// roles returns the roles that a claim must have: those of the class's uniqueWithin, and those of each poolPer. The
+// roles in uniqueWithin of a class above are also in its poolPer.
 func (c chain) roles() []string {
 	roles := slices.Clone(c[0].Spec.UniqueWithin)
 	for _, class := range c {
@@ -50,7 +50,7 @@ func (c chain) roles() []string {
 	return slices.Compact(roles)
 }
 
-// chainOf follows the parents of a class up to the root, and refuses a chain in which one does not fit.
+// chainOf follows the parents of a class up to the root. It refuses a chain with a class that does not fit.
 func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refusal) {
 	levels := chain{class}
 	for {
@@ -79,8 +79,8 @@ func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refu
 	}
 }
 
-// apart refuses the root if its networks may have the same addresses, as a class in between says, too: only the last
-// one below may.
+// apart refuses a root with uniqueWithin if a class between it and the first class has uniqueWithin, too. Below such a
+// root, only the last class may have it.
 func (c chain) apart() *outcome.Refusal {
 	root := c.root()
 	if len(root.Spec.UniqueWithin) == 0 || len(c) < 3 {
@@ -99,8 +99,8 @@ func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Re
 	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
 }
 
-// sound checks a class of a chain by itself, and beside those with the same parent. The schema refuses classes that
-// contradict themselves.
+// sound checks a class of a chain by itself, and against the classes with the same parent. The schema refuses classes
+// that contradict themselves.
 func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	spec := class.Spec
 	if spec.ParentClassName == "" {
@@ -145,7 +145,7 @@ func shared(class *ipamv1alpha1.IPClass) bool {
 	return slices.Contains(class.Spec.PoolPer, ipamv1alpha1.RoleAllProjects)
 }
 
-// older reports whether a class was there before another.
+// older reports whether a class was made before another.
 func older(a, b *ipamv1alpha1.IPClass) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
@@ -156,7 +156,8 @@ func sameRoles(a, b *ipamv1alpha1.IPClass) bool {
 		slices.Sorted(slices.Values(b.Spec.UniqueWithin)))
 }
 
-// chain returns the chain of a class by which the claim may get something, for its scope.
+// chain returns the chain of a class, or refuses it. It refuses the class if its chain is broken, if the claim asks for
+// a range that the class does not have, and if the claim's scope lacks roles.
 func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error) {
 	levels, refusal := chainOf(catalog, class)
 	if refusal != nil {
@@ -177,7 +178,7 @@ func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error
 	return levels, nil
 }
 
-// IsRange reports whether a claim is to hold a pool.
+// IsRange reports whether a claim asks to hold a pool.
 func IsRange(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }

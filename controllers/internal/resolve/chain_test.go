@@ -17,7 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// networks returns a world with a chain: a /48 for each network, a /64 for each location of it, a /96 for an endpoint.
+// networks returns a world with a chain: a /48 for each network, a /64 for each location of a network, and a /96 for an
+// endpoint.
 func networks() world {
 	return world{
 		classes: []*ipamv1alpha1.IPClass{
@@ -48,7 +49,7 @@ func chained(plan resolve.Plan) []string {
 
 var vpc1 = gen.Within("network", "vpc-1", "location", "ams")
 
-// A claim gets its block in the pool of the class above, a range is the pool of its own class.
+// A claim gets its block in the pool of the class above. A range is the pool of its own class.
 func TestResolve_Chain(t *testing.T) {
 	network, both := []string{"vpc-web-vpc-1/48"}, []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}
 	roots := []string{"a", "b"}
@@ -122,8 +123,8 @@ func TestResolve_Chain(t *testing.T) {
 	}
 }
 
-// Each missing role is named, in one order, and a reference without a name is missing.
-func TestResolve_MissingRoles(t *testing.T) {
+// The refusal names each missing role, always in the same order. A reference without a name counts as missing.
+func TestResolve_NamesMissingRoles(t *testing.T) {
 	for _, tt := range []struct {
 		scope gen.Scope
 		want  []string
@@ -141,7 +142,7 @@ func TestResolve_MissingRoles(t *testing.T) {
 	}
 }
 
-// The ledger is told class, workspace and scope of each level.
+// The ledger gets class, workspace and scope of each level.
 func TestResolve_Levels(t *testing.T) {
 	w := networks()
 	w.class("vpc").Spec.MaxPerConsumer = "1000"
@@ -167,7 +168,7 @@ func TestResolve_Levels(t *testing.T) {
 	}
 }
 
-// spaceOf returns which address space a level is carved in, in words.
+// spaceOf describes the address space in which a level is carved.
 func spaceOf(s *resolve.Space) string {
 	if s == nil {
 		return "the pool above"
@@ -175,7 +176,8 @@ func spaceOf(s *resolve.Space) string {
 	return fmt.Sprintf("%s of %q", s.Scope, s.Workspace)
 }
 
-// Two networks are carved each in an address space of its own, of the workspace that has them or of all, and nothing else below them is.
+// Each of two networks is carved in an address space of its own: of the workspace that has the network, or of all
+// workspaces. Nothing below a network is carved in an address space.
 func TestResolve_CarvesEachNetworkInItsOwnSpace(t *testing.T) {
 	for tenancy, whose := range map[string]string{"project": "web", "allProjects": ""} {
 		w := networks()
@@ -191,7 +193,8 @@ func TestResolve_CarvesEachNetworkInItsOwnSpace(t *testing.T) {
 	}
 }
 
-// A pool for each location of a network, unique within the network, shares its address space with the other locations.
+// A class has a pool for each location of a network, unique within the network. The pools of a network's locations
+// share one address space.
 func TestResolve_CarvesTheLocationsOfANetworkInOneSpace(t *testing.T) {
 	w := networks()
 	w.class("vpc").Spec.PoolPer, w.class("vpc").Spec.UniqueWithin = []string{"project", "network", "location"}, []string{"network"}

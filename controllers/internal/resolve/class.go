@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// class finds the class that governs a claim which names none of its pools. A class that refuses the
-// claim is returned beside the refusal.
+// class finds the class of a claim that does not name a pool. If the class refuses the claim, class returns both the
+// class and the refusal.
 func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 	class, err := q.namedOrDefault(catalog)
 	if err != nil {
@@ -51,13 +51,13 @@ func noDefault(family ipamv1alpha1.IPFamily) *outcome.Refusal {
 			"set spec.className in a new claim, or have a default class created", family)
 }
 
-// MayUse reports whether a claim of the workspace From may name a class.
+// MayUse reports whether a claim of the workspace q.From may name a class.
 func (q Query) MayUse(class *ipamv1alpha1.IPClass) bool {
 	return sharing{q.Platform, class.Spec.Visibility, class.Spec.Consumers}.admits(q.From)
 }
 
-// defaultClass picks the default of the family; without a family the only
-// default there is, else the IPv4 one.
+// defaultClass returns the default class of the family. Without a family it returns the only default there is, or else
+// the IPv4 default.
 func defaultClass(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) (*ipamv1alpha1.IPClass, bool) {
 	v4, ok4 := Default(marked, ipamv1alpha1.IPv4)
 	v6, ok6 := Default(marked, ipamv1alpha1.IPv6)
@@ -67,8 +67,8 @@ func defaultClass(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) 
 	return v4, ok4
 }
 
-// Default is the class that counts among those marked as default of a family:
-// the oldest, then the first by name.
+// Default returns the class that counts, of those that are marked as the default of a family: the oldest, then the
+// first by name.
 func Default(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) (*ipamv1alpha1.IPClass, bool) {
 	ofFamily := slices.DeleteFunc(slices.Clone(marked), func(c *ipamv1alpha1.IPClass) bool {
 		return c.Spec.IPFamily != family || !IsDefault(c)
@@ -97,8 +97,8 @@ func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
 		pool.Status.IPFamily == class.Spec.IPFamily
 }
 
-// classLength returns the prefix length that a claim gets by a class, in a pool that the class above it makes; nil: in
-// any.
+// classLength returns the prefix length that a claim gets by a class, in a pool of the class above. If above is nil,
+// the pool may be any.
 func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	lengths := classBounds(class)
 	if above != nil {
@@ -122,8 +122,8 @@ func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	return asked, nil
 }
 
-// rangeLength refuses the length that a claim for a range asks for, if the pool could not be one of the class: others
-// have their blocks inside.
+// rangeLength refuses the length that a claim for a range asks for, if the class does not hand it out, or if the blocks
+// of a class below would not fit into such a range.
 func (q Query) rangeLength(catalog Catalog, class *ipamv1alpha1.IPClass) error {
 	asked, err := askedLength(q.Claim)
 	if err != nil || asked == 0 {
@@ -143,7 +143,7 @@ func (q Query) rangeLength(catalog Catalog, class *ipamv1alpha1.IPClass) error {
 	return nil
 }
 
-// shortest returns the length of the largest block that a class hands out; 0 if it says nothing of that.
+// shortest returns the length of the largest block that a class hands out; 0 if the class does not say.
 func shortest(class *ipamv1alpha1.IPClass) int {
 	if class.Spec.AllowedPrefixLengths != nil {
 		return classBounds(class).min
@@ -159,7 +159,8 @@ func classBounds(class *ipamv1alpha1.IPClass) bounds {
 	return bounds{0, familyBits(class.Spec.IPFamily)}
 }
 
-// poolLength returns the default or only length of a class, which is that of the pools that it makes; 0 if it has none.
+// poolLength returns the default or only length of a class; 0 if it has none. The pools that the class makes have that
+// length.
 func poolLength(class *ipamv1alpha1.IPClass) int {
 	if length := int(class.Spec.DefaultPrefixLength); length != 0 {
 		return length
@@ -170,9 +171,10 @@ func poolLength(class *ipamv1alpha1.IPClass) int {
 	return 0
 }
 
-// Unmet returns what CREATE does with a claim that cannot be met now: by its own word, else by that of its class. A
-// class of networks refuses if it says nothing, and so does a claim for a range: these claims are made by programs that
-// read the answer. Any other has the fallback. The class is nil if the claim has none.
+// Unmet returns what CREATE does with a claim that cannot be met now. The claim's own word counts first, then the word
+// of its class. If neither says anything, a class of networks refuses, and so does a claim for a range, because
+// programs that read the answer make these claims. Any other claim gets the fallback. The class is nil if the claim has
+// none.
 func Unmet(
 	claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass, fallback ipamv1alpha1.UnmetPolicy,
 ) ipamv1alpha1.UnmetPolicy {

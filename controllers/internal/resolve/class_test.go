@@ -24,7 +24,7 @@ const (
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 
-// place is the usual world: a class, with a pool of its own and one of the platform.
+// place is the usual world: a class, and two pools that serve it, one of the claim's workspace and one of the platform.
 func place() world {
 	return world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("c", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))},
@@ -243,9 +243,9 @@ func checkReason(t *testing.T, err error, want ipamv1alpha1.Reason) {
 	}
 }
 
-// The limit of the class comes with the plan, whatever its size. A claim that names its
-// pool has none: what it holds is by no class.
-func TestResolve_LimitOfAClass(t *testing.T) {
+// The plan has the limit of the class, whatever its size. A claim that names its pool has no such limit, because its
+// block is by no class.
+func TestResolve_HasTheLimitOfAClass(t *testing.T) {
 	const many = "340282366920938463463374607431768211456"
 	w := place()
 	w.classes[0].Spec.MaxPerConsumer = many

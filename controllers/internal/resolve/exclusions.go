@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Excluded lists the prefixes that a pool never hands out: its reservations at the two
-// edges, its excluded CIDRs, and those that it withholds for its gateway, merged into the fewest prefixes.
+// Excluded lists the prefixes that a pool never hands out: its reservations at the two edges, its excluded CIDRs, and
+// the addresses that it withholds for its gateway. They are merged into the fewest prefixes.
 func Excluded(window netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, error) {
 	var set netipx.IPSetBuilder
 	for _, text := range spec.ExcludedCIDRs {
@@ -43,7 +43,7 @@ func Excluded(window netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix
 	return merged.Prefixes(), nil
 }
 
-// reserved lists the prefixes that a pool with these reservations alone never hands out.
+// reserved lists the prefixes that a pool with these reservations, and no exclusions, never hands out.
 func reserved(window netip.Prefix, r ipamv1alpha1.PoolReservations) []netip.Prefix {
 	kept, _ := Excluded(window, ipamv1alpha1.IPPoolSpec{Reservations: &r}) // there is no text that could not be read
 	return kept

@@ -51,8 +51,8 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Whatever a pool reserves and excludes is inside of it, in network form and in order,
-// no address twice; and both edges are kept back where that was asked for.
+// The excluded prefixes of a pool lie inside it, in network form and in order, and have no address twice. If the pool
+// reserves its edges, both edges are excluded.
 func FuzzExcluded(f *testing.F) {
 	f.Add("10.0.0.0/24", "10.0.0.64/26", int32(1), int32(1), int32(0))
 	f.Add("10.0.0.0/24", "0.0.0.0/0", int32(0), int32(0), int32(0))

@@ -9,8 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// filter keeps the pools that can serve a claim, and remembers why the others
-// could not.
+// filter keeps the pools that can serve a claim, and remembers why the others cannot.
 type filter struct {
 	query    Query
 	catalog  Catalog
@@ -20,7 +19,7 @@ type filter struct {
 	refusals []*outcome.Refusal
 }
 
-// pass reports whether the pool can serve the claim, room apart.
+// pass reports whether the pool can serve the claim. It does not check whether the pool has room.
 func (f *filter) pass(pool *ipamv1alpha1.IPPool) bool {
 	if !Ready(pool) || pool.Status.IPFamily != f.family {
 		return false
@@ -43,8 +42,8 @@ func (f *filter) check(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 	return f.checkLength(pool)
 }
 
-// checkLength refuses a length that the pool does not hand out. A claim that names the
-// pool has asked for the wrong length. Any other claim can still get another pool.
+// checkLength refuses a length that the pool does not hand out. If the claim names the pool, the claim has asked for a
+// wrong length. Any other claim can still get another pool.
 func (f *filter) checkLength(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 	lengths := poolBounds(pool)
 	if f.length == 0 {
@@ -62,7 +61,7 @@ func (f *filter) checkLength(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 		"pool %q hands out %s, not /%d: %s", pool.Name, lengths, f.length, f.largest(pool, lengths))
 }
 
-// largest says which is the largest block that the pool can give now.
+// largest describes the largest block that the pool can give now.
 func (f *filter) largest(pool *ipamv1alpha1.IPPool, lengths bounds) string {
 	free := f.catalog.Room(pool, f.length).Largest
 	if free < 0 || free > lengths.max {
@@ -99,13 +98,13 @@ func (f *filter) exactIn(pool *ipamv1alpha1.IPPool) netip.Prefix {
 	return exact
 }
 
-// exact is the prefix that the claim asks for by address, at the filter's length.
+// exact returns the prefix at the address that the claim asks for, with the filter's length.
 func (f *filter) exact() netip.Prefix {
 	exact, _ := askedPrefix(f.query.Claim)
 	return exact
 }
 
-// askedLength is the prefix length that the claim itself gives; 0 without one.
+// askedLength returns the prefix length that the claim itself gives; 0 if it gives none.
 func askedLength(claim *ipamv1alpha1.IPClaim) (int, error) {
 	exact, err := askedPrefix(claim)
 	if err != nil {
@@ -117,8 +116,7 @@ func askedLength(claim *ipamv1alpha1.IPClaim) (int, error) {
 	return int(claim.Spec.PrefixLength), nil
 }
 
-// askedFamily is the family that the claim asks for, by name or by address; empty when it
-// takes any.
+// askedFamily returns the family that the claim asks for, by name or by address; empty if it takes any.
 func askedFamily(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPFamily {
 	exact, err := askedPrefix(claim)
 	if asked := claim.Spec.IPFamily; asked != "" || err != nil || !exact.IsValid() {
@@ -127,8 +125,8 @@ func askedFamily(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPFamily {
 	return Family(exact)
 }
 
-// askedPrefix is the prefix that the claim asks for by address: a CIDR as it stands,
-// a bare address at the claim's length or as a host.
+// askedPrefix returns the prefix that the claim asks for by address. A CIDR stays as it is. A bare address gets the
+// claim's length, or the length of a single address.
 func askedPrefix(claim *ipamv1alpha1.IPClaim) (netip.Prefix, error) {
 	text := claim.Spec.Address
 	if text == "" {
@@ -166,7 +164,7 @@ func (b bounds) String() string {
 	return fmt.Sprintf("/%d to /%d", b.min, b.max)
 }
 
-// poolBounds are the lengths that a pool hands out. Nothing larger than itself fits in it.
+// poolBounds returns the lengths that a pool hands out. No block is larger than the pool itself.
 func poolBounds(pool *ipamv1alpha1.IPPool) bounds {
 	b := bounds{0, familyBits(pool.Status.IPFamily)}
 	if cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR); err == nil {

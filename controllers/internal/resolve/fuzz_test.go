@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Whatever a claim asks for, it is served from within the pool, at a length that the
-// pool hands out, or refused for a reason.
+// Whatever a claim asks for, it gets a block from within the pool, at a length that the pool hands out, or a refusal
+// with a reason.
 func FuzzResolve_ByAddress(f *testing.F) {
 	f.Add("10.0.0.0/24", "10.0.0.7", 0, 0, 0, "")
 	f.Add("10.0.0.0/24", "10.0.0.0/28", 28, 0, 0, "IPv4")
@@ -55,7 +55,7 @@ func FuzzResolve_ByAddress(f *testing.F) {
 	})
 }
 
-// A selector finds pools of the claim's own workspace, those that have the label.
+// A selector finds only pools of the claim's own workspace that have the label.
 func FuzzResolve_BySelector(f *testing.F) {
 	f.Add("tier", "In", "web", "root:acme:web")
 	f.Add("tier", "Exists", "", "")
@@ -84,7 +84,7 @@ func FuzzResolve_BySelector(f *testing.F) {
 	})
 }
 
-// isRefusal fails the test unless an error is an answer.
+// isRefusal fails the test unless an error is a refusal.
 func isRefusal(t *testing.T, err error) {
 	t.Helper()
 	if refusal, ok := errors.AsType[*outcome.Refusal](err); !ok || refusal.Reason == "" || refusal.Message == "" {

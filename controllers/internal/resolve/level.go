@@ -13,13 +13,14 @@ import (
 
 // Level is a pool that the system makes for the scope of a claim.
 type Level struct {
-	// Class is the one with the poolPer by which the pool is made.
+	// Class is the class by whose poolPer the pool is made.
 	Class *ipamv1alpha1.IPClass
-	// Derived says which pool it is: class, workspace and scope.
+	// Derived identifies the pool by class, workspace and scope.
 	Derived ledger.Derived
-	// Space is the address space of the pool above that the pool is carved in; nil: the pool above itself.
+	// Space is the address space of the pool above in which the pool is carved; nil: it is carved in the pool above
+	// itself.
 	Space *Space
-	// Length is that of the pool.
+	// Length is the prefix length of the pool.
 	Length int
 	// Exact is the CIDR that the pool must have, for a ScopeRange that asks for one; the zero Prefix if it may have
 	// any.
@@ -28,23 +29,24 @@ type Level struct {
 	Strategy ipamv1alpha1.Strategy
 	// Excluded returns the prefixes that the pool reserves, once its CIDR is known.
 	Excluded func(cidr netip.Prefix) []netip.Prefix
-	// Name is that of the IPPool.
+	// Name is the name of the IPPool.
 	Name string
 	// InPlatform says that the IPPool is in the platform's workspace, and not in that of the claim.
 	InPlatform bool
-	// Limit is the number of addresses that a workspace may have in such pools; nil for none. Of a pool that all
-	// workspaces share there is none.
+	// Limit is the number of addresses that a workspace may have in such pools; nil: no limit. A pool that all workspaces
+	// share has no limit.
 	Limit *big.Int
 }
 
-// Space says which address space of a pool has the block of a claim, or the pool that is made for it.
+// Space identifies the address space of a pool in which a block is bound: the block of a claim, or of a pool that is
+// carved for it.
 type Space struct {
-	Workspace ledger.ClusterName // empty: all workspaces share it, as they share the pool that is carved in it
+	Workspace ledger.ClusterName // empty: all workspaces share the address space, and the pool that is carved in it
 	Scope     ledger.Scope
 }
 
-// space returns the address space that a class has for the claim's scope, of a workspace; nil if each pool has just
-// one.
+// space returns the address space that a class has for the claim's scope and for a workspace; nil if the class has no
+// uniqueWithin.
 func (q Query) space(class *ipamv1alpha1.IPClass, of ledger.ClusterName) *Space {
 	if len(class.Spec.UniqueWithin) == 0 {
 		return nil
@@ -52,7 +54,7 @@ func (q Query) space(class *ipamv1alpha1.IPClass, of ledger.ClusterName) *Space 
 	return &Space{Workspace: of, Scope: LedgerScope(q.Claim.Spec.Scope.Only(class.Spec.UniqueWithin))}
 }
 
-// In returns the ID of the address space of a pool; that of the pool if s is nil.
+// In returns the ID of the address space of a pool; the ID of the pool itself if s is nil.
 func (s *Space) In(of ledger.PoolID) ledger.PoolID {
 	if s == nil {
 		return of
@@ -60,7 +62,7 @@ func (s *Space) In(of ledger.PoolID) ledger.PoolID {
 	return ledger.AddressSpaceID(of, s.Workspace, s.Scope)
 }
 
-// Begins returns what begins the address space of a pool with its first block; nil if s is nil.
+// Begins describes the address space of a pool, for the request whose block may begin it; nil if s is nil.
 func (s *Space) Begins(of ledger.PoolID) *ledger.Derived {
 	if s == nil {
 		return nil
@@ -68,8 +70,8 @@ func (s *Space) Begins(of ledger.PoolID) *ledger.Derived {
 	return &ledger.Derived{Of: of, Workspace: s.Workspace, Scope: s.Scope}
 }
 
-// levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class
-// is the last, of a block that of the class above.
+// levels returns the pools that the claim needs, beginning with the pool right below the authored pools. For a range,
+// the last one is the pool of the claim's class. For a block, the last one is the pool of the class above.
 func (q Query) levels(classes chain) []Level {
 	if !IsRange(q.Claim) {
 		classes = classes[1:]
@@ -89,8 +91,8 @@ func (q Query) levels(classes chain) []Level {
 	return levels
 }
 
-// ask gives the last level the length, or CIDR, that a claim for a range asks for. Those above then have the CIDRs that
-// it lies in.
+// ask gives the last level the length, or the CIDR, that a claim for a range asks for. If it asks for a CIDR, each
+// level above gets the CIDR that contains it.
 func (q Query) ask(levels []Level) {
 	last := &levels[len(levels)-1]
 	if asked, err := askedLength(q.Claim); err == nil && asked != 0 {
@@ -104,7 +106,7 @@ func (q Query) ask(levels []Level) {
 	}
 }
 
-// tenant says whose the claim is.
+// tenant returns the tenant to which the claim belongs.
 func (q Query) tenant() ledger.ClusterName { return q.From.Cluster.Tenant(q.Claim.Namespace) }
 
 // level returns the pool that a class has for the claim's scope.
@@ -129,7 +131,7 @@ func (q Query) level(class *ipamv1alpha1.IPClass) Level {
 	return level
 }
 
-// LedgerScope returns the ledger's word for the API's.
+// LedgerScope converts a scope of the API into a scope of the ledger.
 func LedgerScope(scope ipamv1alpha1.Scope) ledger.Scope {
 	converted := make(ledger.Scope, len(scope))
 	for role, ref := range scope {
@@ -138,7 +140,7 @@ func LedgerScope(scope ipamv1alpha1.Scope) ledger.Scope {
 	return converted
 }
 
-// APIScope returns the API's word for the ledger's; nil for an empty scope.
+// APIScope converts a scope of the ledger into a scope of the API; nil for an empty scope.
 func APIScope(of ledger.Scope) ipamv1alpha1.Scope {
 	if len(of) == 0 {
 		return nil
@@ -155,9 +157,9 @@ const (
 	digestInName = 8
 )
 
-// derivedName returns the name of the IPPool of a derived pool, for people: class, the last word of the workspace's
-// path if each has its own, the objects by their sorted roles, and the begin of the digest, which alone tells pools
-// apart.
+// derivedName returns the name of a derived pool's IPPool, for people. It has the class, the last word of the
+// workspace's path if each workspace has its own pool, the objects of the scope in the order of their roles, and the
+// beginning of the digest. Only the digest is unique.
 func derivedName(class, path string, scope ipamv1alpha1.Scope, digest string) string {
 	parts := []string{class}
 	if path != "" {
@@ -177,7 +179,7 @@ func derivedName(class, path string, scope ipamv1alpha1.Scope, digest string) st
 	return name + "-" + digest[:digestInName]
 }
 
-// nameable returns a letter as it may be in a name.
+// nameable returns a character as it may be in a name.
 func nameable(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9':

@@ -35,7 +35,8 @@ func TestDerivedName(t *testing.T) {
 	}
 }
 
-// Whatever the objects are called, the name is one for a pool, and two scopes whose names read alike have different digests.
+// Whatever the objects are called, the name is a valid name of a pool. Two scopes whose names look alike have different
+// digests.
 func FuzzDerivedName(f *testing.F) {
 	f.Add("vpc", "root:acme:web", "a-b", "c", "a", "b-c")
 	f.Add("vpc", "", "", "", "\x00", "…")

@@ -6,7 +6,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Number is a number that a claim asks for, by the last bits of an address.
+// Number is a number that a claim asks for: the last bits of an address.
 type Number struct {
 	ipamv1alpha1.ClassNumber
 	Value int64
@@ -30,8 +30,8 @@ func (q Query) number(class *ipamv1alpha1.IPClass) (*Number, error) {
 	return n, nil
 }
 
-// ExactIn returns the block that the claim asks for in a pool, by address or by number; the zero Prefix if it takes
-// any. ok is false if the pool does not have it.
+// ExactIn returns the block that the claim asks for in a pool, by address or by number; the zero Prefix if the claim
+// takes any block. ok is false if the pool does not have that block.
 func (p Plan) ExactIn(pool netip.Prefix) (exact netip.Prefix, ok bool) {
 	if p.Number != nil {
 		return p.Number.In(pool, p.Number.Value)

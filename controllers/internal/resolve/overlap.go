@@ -9,17 +9,16 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// Overlap is a root pool of a tenant, to be compared with the pools of other workspaces that serve the tenant.
+// Overlap compares a root pool of a tenant with the pools of other workspaces that serve the tenant.
 type Overlap struct {
 	Pool *ipamv1alpha1.IPPool
-	// CIDR is that of the pool.
+	// CIDR is the CIDR of the pool.
 	CIDR            netip.Prefix
 	Owner, Platform directory.Workspace
 }
 
-// Foreign says from where else the owner of the pool may get addresses of it; empty if from nowhere. It tells of a
-// class that the owner may claim by, and never of a pool of another workspace: an address of those the owner could
-// claim by that class as well.
+// Foreign describes from where else the owner of the pool may get addresses of it; empty: from nowhere. It names only a
+// pool of the owner, or a class by which the owner may claim, and never a pool of another workspace.
 func (o Overlap) Foreign(catalog Catalog) string {
 	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.Carved() {
 		return ""
@@ -37,7 +36,8 @@ func (o Overlap) Foreign(catalog Catalog) string {
 	return ""
 }
 
-// carved returns the first pool of the same workspace that has some of the addresses by way of another workspace.
+// carved returns the first pool of the owner's workspace that was carved from a pool of another workspace and overlaps
+// the CIDR.
 func (o Overlap) carved(catalog Catalog) string {
 	for _, pool := range byName(catalog.Pools(o.Owner)) {
 		if parent := pool.Parent(); parent != nil && parent.ProjectRef != nil && o.shares(pool) {
@@ -47,8 +47,8 @@ func (o Overlap) carved(catalog Catalog) string {
 	return ""
 }
 
-// class returns the first class by which a pool of the platform gives some of the addresses to the owner. It reads the
-// pools that name a class alone: the platform also has those of all shared networks.
+// class returns the first class by which a pool of the platform may give some of the addresses to the owner. It reads
+// only pools that name a class, because the platform also has the pools of all shared networks.
 func (o Overlap) class(catalog Catalog) string {
 	var names []string
 	for _, class := range catalog.Classes() {

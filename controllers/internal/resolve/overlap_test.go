@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A tenant's pool that has addresses which the tenant gets from elsewhere, too, is told so. Pools
-// and classes that the tenant may not use stay hidden.
+// A tenant's pool may have addresses that the tenant gets from elsewhere, too. The pool says so. Pools and classes that
+// the tenant may not use stay hidden.
 func TestOverlap_TellsOfWhatTheTenantMayUse(t *testing.T) {
 	offered := func(class string, options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 		options = append([]gen.PoolOption{gen.CIDR("10.64.0.0/12"), gen.Backs(class), gen.Visible(ipamv1alpha1.VisibilityPlatform)}, options...)

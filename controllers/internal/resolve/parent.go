@@ -6,14 +6,14 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// ParentQuery finds the pools that a child pool or a pool by class may be carved from.
+// ParentQuery finds the pools from which a child pool, or a pool by class, may be carved.
 type ParentQuery struct {
 	Child          *ipamv1alpha1.IPPool
 	From, Platform directory.Workspace
 }
 
-// Resolve finds the parents that the pool may be carved from: the one that it names, or those that a claim by its class
-// could use. A pool that may be carved nowhere gets an *outcome.Refusal as error.
+// Resolve returns the parents from which the pool may be carved: the parent that the pool names, or the pools that a
+// claim by its class could use. If there are none, the error is an *outcome.Refusal.
 func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
 	spec := q.Child.Spec
 	claim := Query{
@@ -34,8 +34,8 @@ func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
 	return claim.byClass(catalog)
 }
 
-// offersPools refuses a class whose addresses belong to a scope. A class that the workspace may not use is left to
-// byClass, which says the same of it as of a class that is not there.
+// offersPools refuses a class whose addresses belong to a scope. It does not refuse a class that the workspace may not
+// use: byClass does, in the same words as for a class that does not exist.
 func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	class, err := q.namedOrDefault(catalog)
 	if err == nil && ofNetworks(class.Spec) {
@@ -46,8 +46,8 @@ func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	return nil
 }
 
-// Admitted reports whether the child may be carved from a parent of the owner's workspace, room, limits and the class
-// apart.
+// Admitted reports whether the child may be carved from a parent of the owner's workspace. It does not check room,
+// limits and the class.
 func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if q.Child.Spec.ParentClassName != "" {
 		return authored(parent) && Query{From: q.From}.mayDraw(parent, owner)
@@ -57,12 +57,13 @@ func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Works
 	return given && authored(parent) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
 }
 
-// ParentNotReady refuses a child whose parent is there, but has no CIDR.
+// ParentNotReady refuses a child whose parent exists and has no CIDR yet.
 func ParentNotReady(name string) *outcome.Refusal {
 	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q is not ready", name)
 }
 
-// First picks what to report of several refusals: one that waits before one that is stalled.
+// First chooses the refusal to report among several: a refusal that waits before one that is stalled. Without any, it
+// returns the parameter none.
 func First(refusals []*outcome.Refusal, none *outcome.Refusal) *outcome.Refusal {
 	return first(refusals, none)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A pool by class is carved where a claim by that class would get its block, and refused for the same reasons. A class whose
-// addresses belong to a scope offers no pools.
+// A pool by class is carved from the pools in which a claim by that class would get its block, and is refused for the
+// same reasons. A class whose addresses belong to a scope offers no pools.
 func TestParentQuery_ResolvesAsAClaimOfTheClass(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// Ready reports whether a pool has its CIDR. An exhausted pool still is ready.
+// Ready reports whether a pool has its CIDR. An exhausted pool is ready, too.
 func Ready(pool *ipamv1alpha1.IPPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated) &&
 		pool.DeletionTimestamp.IsZero()
@@ -42,7 +42,7 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 		"pool %q is not ready%s", ref.Name, q.unready(pool, owner)))
 }
 
-// missing refuses a claim whose pool is not there, or may not be used.
+// missing refuses a claim whose pool does not exist, or may not be used by the claim.
 func (q Query) missing(name string, in *ipamv1alpha1.ProjectRef) *outcome.Refusal {
 	return refuse(ipamv1alpha1.ReasonPoolNotFound,
 		"there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
@@ -73,8 +73,8 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	return f.plan(pools, owner, missing)
 }
 
-// byClassAlone refuses a pool that serves no claim which names it, and no child. Of a pool of another workspace it says
-// no more than of one that is not there.
+// byClassAlone refuses a pool that serves only claims by class: no claim that names the pool, and no child. If the pool
+// is in another workspace, the refusal is the same as for a pool that does not exist.
 func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
 	why := ""
 	switch {
@@ -96,8 +96,8 @@ func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner dir
 	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q %s", pool.Name, why)
 }
 
-// in names the workspace in which a pool is looked for: the words are the same whether it exists, and whether the claim
-// may use it.
+// in names, for a message, the workspace in which a pool was searched. The words are the same whether the pool exists,
+// and whether the claim may use it.
 func (q Query) in(ref *ipamv1alpha1.ProjectRef) string {
 	if ref == nil || ref.Name == q.From.Path {
 		return "here"
@@ -105,7 +105,7 @@ func (q Query) in(ref *ipamv1alpha1.ProjectRef) string {
 	return fmt.Sprintf("in the workspace %q that this one may use", ref.Name)
 }
 
-// unready says why a pool of the claim's own workspace has no CIDR.
+// unready returns why a pool of the claim's own workspace has no CIDR.
 func (q Query) unready(pool *ipamv1alpha1.IPPool, owner directory.Workspace) string {
 	said := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if owner.Cluster != q.From.Cluster || said == nil || said.Status == metav1.ConditionTrue {
@@ -114,7 +114,7 @@ func (q Query) unready(pool *ipamv1alpha1.IPPool, owner directory.Workspace) str
 	return ": " + said.Reason
 }
 
-// workspace is where a reference points: the claim's own unless it says else.
+// workspace returns the workspace that a reference names; nil stands for the claim's own.
 func (q Query) workspace(catalog Catalog, ref *ipamv1alpha1.ProjectRef) (directory.Workspace, bool) {
 	if ref == nil || ref.Name == q.From.Path {
 		return q.From, true
@@ -122,8 +122,8 @@ func (q Query) workspace(catalog Catalog, ref *ipamv1alpha1.ProjectRef) (directo
 	return catalog.Workspace(ref.Name)
 }
 
-// mayName reports whether a claim may name the pool. A platform pool of
-// another workspace serves through classes, and by its slices.
+// mayName reports whether a claim may name the pool. A pool of visibility Platform in another workspace serves only
+// through classes, and by its slices.
 func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if owner.Cluster != q.From.Cluster && pool.Spec.Visibility != ipamv1alpha1.VisibilityShared &&
 		(q.slice == nil || !IsSlice(q.slice, pool)) {
@@ -132,8 +132,7 @@ func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 	return Admits(pool, owner, q.From)
 }
 
-// plan keeps the pools that can serve the claim, by name. notReady is the
-// refusal when none of them is ready.
+// plan returns the pools that can serve the claim, sorted by name. notReady is the refusal if none of them is ready.
 func (f *filter) plan(
 	pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal,
 ) (Plan, error) {
@@ -163,7 +162,7 @@ func (f *filter) plan(
 	return plan, nil
 }
 
-// onlyLength is the one length that a pool hands out, if there is only one.
+// onlyLength returns the length that a pool hands out, if there is only one.
 func onlyLength(pool *ipamv1alpha1.IPPool) int {
 	if a := pool.Spec.Allocation; a.MinPrefixLength == a.MaxPrefixLength {
 		return int(a.MinPrefixLength)
@@ -193,20 +192,19 @@ func order(candidates []Candidate, strategy ipamv1alpha1.Strategy, catalog Catal
 	})
 }
 
-// IsSlice reports whether a pool is a slice of the parent, and is as slices of it
-// are now. Its label alone says that it is one: admission sees to it that none but
-// the system gives that.
+// IsSlice reports whether a pool is a slice of the parent, and agrees with the parent's present settings for slices.
+// The label alone marks a slice: admission lets only the system set it.
 func IsSlice(child, parent *ipamv1alpha1.IPPool) bool {
 	return child.Labels[ipamv1alpha1.LabelSlice] == string(parent.UID) && child.Name == parent.Name &&
 		parent.Spec.Slices != nil && child.Spec.PrefixLength == parent.Spec.Slices.PrefixLength
 }
 
-// AdmitsToSlices reports whether a workspace is to have a slice of the platform's pool.
+// AdmitsToSlices reports whether a workspace should have a slice of the platform's pool.
 func AdmitsToSlices(pool *ipamv1alpha1.IPPool, platform, who directory.Workspace) bool {
 	return who.Cluster != platform.Cluster && Admits(pool, platform, who)
 }
 
-// Strategy is the ledger's word for the API's.
+// Strategy converts a strategy of the API into a strategy of the ledger.
 func Strategy(s ipamv1alpha1.Strategy) index.Strategy {
 	switch s {
 	case ipamv1alpha1.BestFit:

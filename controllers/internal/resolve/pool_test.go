@@ -59,8 +59,8 @@ func TestResolve_ByPool(t *testing.T) {
 	}
 }
 
-// What may not be used must not be told from what does not exist.
-func TestResolve_RefusalsDoNotLeak(t *testing.T) {
+// A refusal does not show whether a pool or class does not exist, or may not be used.
+func TestResolve_HidesWhatMayNotBeUsed(t *testing.T) {
 	w := world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("secret", isShared, gen.Consumers{"root:other"})},
 		pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
@@ -102,9 +102,8 @@ func TestParentQuery(t *testing.T) {
 	}
 }
 
-// A slice is carved from a platform's pool that its workspace may not name. What only
-// looks like one is not.
-func TestParentQuery_Slices(t *testing.T) {
+// A slice is carved from a platform's pool that its workspace may not name. A pool that only looks like a slice is not.
+func TestParentQuery_CarvesSlices(t *testing.T) {
 	parent := ready(gen.Pool("p", gen.Slices(24), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Consumers{"root:acme:*"}))
 	for _, tt := range []struct {
 		name   string
@@ -128,7 +127,7 @@ func TestParentQuery_Slices(t *testing.T) {
 	}
 }
 
-// slice is a child of the platform's pool p. An empty label is none.
+// slice returns a child of the platform's pool p. An empty label is left out.
 func slice(name string, length int32, of string) *ipamv1alpha1.IPPool {
 	child := gen.Pool(name, gen.ChildOf("p", length))
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: platform.Path}
@@ -138,7 +137,7 @@ func slice(name string, length int32, of string) *ipamv1alpha1.IPPool {
 	return child
 }
 
-// The platform itself is no member, and a pool for nobody but its own workspace has none.
+// The platform gets no slice. A pool of visibility Consumer, which is for its own workspace alone, has no slices.
 func TestAdmitsToSlices(t *testing.T) {
 	for _, tt := range []struct {
 		pool *ipamv1alpha1.IPPool

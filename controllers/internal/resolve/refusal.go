@@ -14,8 +14,8 @@ func refuse(reason ipamv1alpha1.Reason, format string, args ...any) *outcome.Ref
 	return &outcome.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// first picks what to report of several refusals, and joins the messages of all that
-// have the same reason. Without any it is none.
+// first chooses the refusal to report among several, and joins the messages of all refusals with the same reason.
+// Without any, it returns the parameter none.
 func first(refusals []*outcome.Refusal, none *outcome.Refusal) *outcome.Refusal {
 	if len(refusals) == 0 {
 		return none
@@ -24,7 +24,7 @@ func first(refusals []*outcome.Refusal, none *outcome.Refusal) *outcome.Refusal 
 	return &outcome.Refusal{Reason: reported.Reason, Message: Messages(because(refusals, reported.Reason))}
 }
 
-// rank orders refusals by what to report: one that waits before one that is stalled.
+// rank orders refusals for reporting: a refusal that waits comes before one that is stalled.
 func rank(r *outcome.Refusal) int {
 	switch r.Reason {
 	case ipamv1alpha1.ReasonPoolExhausted:

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Messages are read by people and quoted on pages. One that changes is to change here, on purpose.
+// People read these messages, and pages quote them. If a message changes on purpose, change it here, too.
 func TestResolve_Messages(t *testing.T) {
 	for message, tt := range map[string]struct {
 		claim  *ipamv1alpha1.IPClaim
@@ -72,7 +72,7 @@ func TestResolve_Messages(t *testing.T) {
 }
 
 // The message names each pool of the class, and the largest block that each can give.
-func TestResolve_NoPoolHasTheLength(t *testing.T) {
+func TestResolve_NamesTheLargestBlockOfEachPool(t *testing.T) {
 	class := gen.Backs("c")
 	w := world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("c", gen.Lengths{Min: 16, Max: 30})},
@@ -100,9 +100,9 @@ func TestResolve_NoPoolHasTheLength(t *testing.T) {
 	}
 }
 
-// Pools that cannot serve the length are named beside those that may: the claim waits
-// for either.
-func TestResolve_SomePoolsHaveTheLength(t *testing.T) {
+// The message also names the pools that do not hand out the length, beside those that do, because the claim waits for
+// either.
+func TestResolve_NamesPoolsWithoutTheLength(t *testing.T) {
 	w := place()
 	w.pools[web][0].Spec.Allocation.MaxPrefixLength = 26
 	w.rooms = map[string]resolve.Room{"own": {Largest: 24}}
@@ -113,9 +113,9 @@ func TestResolve_SomePoolsHaveTheLength(t *testing.T) {
 	}
 }
 
-// Of several refusals, one that waits comes before one that stays, and a missing block
-// before a missing pool.
-func TestResolve_SeveralRefusals(t *testing.T) {
+// Of several refusals, one that waits is reported before one that is stalled, and a missing block before a missing
+// pool.
+func TestResolve_ReportsTheRefusalThatWaits(t *testing.T) {
 	const gold = "gold"
 	narrow := ready(gen.Pool("narrow", gen.Label("tier", gold), gen.Lengths{Min: 20, Max: 24}))
 	six := ready(gen.Pool("six", gen.Label("tier", gold), gen.CIDR("2001:db8::/32")))

@@ -11,8 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// Catalog shows the classes and pools there are. What it returns belongs to it
-// and is not changed.
+// Catalog shows the classes and pools. Do not change the objects that it returns.
 type Catalog interface {
 	// Class finds a class by name.
 	Class(name string) (*ipamv1alpha1.IPClass, bool)
@@ -44,7 +43,7 @@ type Room struct {
 	Largest int
 }
 
-// Query is what a claim asks, and from where.
+// Query is a claim, and the workspace that asks.
 type Query struct {
 	Claim    *ipamv1alpha1.IPClaim
 	From     directory.Workspace
@@ -65,34 +64,33 @@ type Candidate struct {
 	Exact netip.Prefix
 }
 
-// Plan is where and how a claim may be served: the candidates in order.
+// Plan says where and how a claim may be served. Its candidates are in order.
 type Plan struct {
 	ClassName string // empty when the claim names its pool
 	Family    ipamv1alpha1.IPFamily
 	Exact     netip.Prefix // the address asked for; the zero Prefix when none is
 	Number    *Number      // the number asked for; nil when none is
 	Policy    ipamv1alpha1.ReclaimPolicy
-	Limit     *big.Int // of the class, on what a workspace holds by it; nil for none
-	// Candidates are the pools that may serve the claim; with a Chain those that its first pool may be carved from.
+	Limit     *big.Int // how many addresses a workspace may hold by the class; nil: no limit
+	// Candidates are the pools that may serve the claim. With a Chain, they are the pools from which its first pool may be
+	// carved.
 	Candidates []Candidate
-	// Chain has the pools that the system makes for the claim's scope, each inside of the one before. A claim gets its
-	// block in the last one, and a ScopeRange that pool itself. Empty: the candidates serve the claim.
+	// Chain has the pools that the system makes for the claim's scope, each inside the one before. A claim for a block
+	// gets it in the last pool. A ScopeRange gets the last pool itself. Empty: the candidates serve the claim.
 	Chain []Level
 	// Length and Strategy are those of the block in the last pool of the Chain.
 	Length   int
 	Strategy ipamv1alpha1.Strategy
 	// Space is the address space of a pool to bind in; nil: the pool itself.
 	Space *Space
-	// Unfit are the refusals of pools that could serve the claim if they handed out its
-	// length.
+	// Unfit are the refusals of pools that could serve the claim, if they handed out its length.
 	Unfit []*outcome.Refusal
-	// Passed counts the candidates that were not asked, as there are too many. Resolve leaves it 0.
+	// Passed counts the candidates that are not asked, because there are too many. Resolve leaves it 0.
 	Passed int
 }
 
-// Resolve decides where the claim may be served. A claim that may be served
-// nowhere gets an *outcome.Refusal as error, and a plan that names the class if
-// one was found.
+// Resolve decides where the claim may be served. If it may be served nowhere, the error is an *outcome.Refusal, and the
+// plan names the class if one was found.
 func (q Query) Resolve(catalog Catalog) (Plan, error) {
 	spec := q.Claim.Spec
 	if spec.PoolRef != nil {
@@ -139,7 +137,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	return plan, nil
 }
 
-// candidates finds the pools that serve the claim, or its chain: those that name the root class.
+// candidates finds the pools that serve the claim, or its chain. They name the root class.
 func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 	root := levels.root()
 	f := filter{query: q, catalog: catalog, family: plan.Family, length: plan.Length}
@@ -175,15 +173,14 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 		"class %q exists, but no ready pool here or on the platform offers it%s", root.Name, within(scope)))
 }
 
-// byName sorts pools by name, so that what is said of them does not change with the
-// order in which a cache lists them.
+// byName sorts pools by name, so that messages do not depend on the order in which a cache lists the pools.
 func byName(pools []*ipamv1alpha1.IPPool) []*ipamv1alpha1.IPPool {
 	return slices.SortedFunc(slices.Values(pools), func(a, b *ipamv1alpha1.IPPool) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
 }
 
-// tiers are the workspaces whose pools back a class, in order.
+// tiers returns the workspaces whose pools serve a class, in order.
 func (q Query) tiers() []directory.Workspace {
 	if q.From.Cluster == q.Platform.Cluster {
 		return []directory.Workspace{q.Platform}
@@ -191,8 +188,8 @@ func (q Query) tiers() []directory.Workspace {
 	return []directory.Workspace{q.From, q.Platform}
 }
 
-// mayDraw reports whether a claim by class may draw on the pool: on any of its
-// own workspace, and on the platform's when they are for all workspaces.
+// mayDraw reports whether a claim by class may get a block of the pool. It may for any pool of its own workspace, and
+// for the platform's pools that are for all workspaces.
 func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if owner.Cluster == q.From.Cluster {
 		return true
@@ -200,7 +197,7 @@ func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 	return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && Admits(pool, owner, q.From)
 }
 
-// reclaim is what becomes of the block: the claim's word, else the class's.
+// reclaim returns the reclaim policy of the block: the claim's own, or else the class's.
 func reclaim(claim *ipamv1alpha1.IPClaim, ofClass ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
 	return cmp.Or(claim.Spec.ReclaimPolicy, ofClass, ipamv1alpha1.ReclaimDelete)
 }

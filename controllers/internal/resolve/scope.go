@@ -9,11 +9,11 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// authored reports whether somebody has written a pool. Those that the system makes serve the classes below theirs, and
-// are found in the ledger: the words of an object prove nothing.
+// authored reports whether somebody has written a pool. Pools that the system makes serve the classes below theirs, and
+// are found in the ledger, because the fields of an object prove nothing.
 func authored(pool *ipamv1alpha1.IPPool) bool { return pool.Spec.ClassRef == nil }
 
-// inScope reports whether a pool serves a scope: for each of its roles it names the same object.
+// inScope reports whether a pool serves a scope: the scope names the same object in each role of the pool.
 func inScope(pool *ipamv1alpha1.IPPool, scope ipamv1alpha1.Scope) bool {
 	for role, ref := range pool.Spec.Scope {
 		if scope[role] != ref {
@@ -23,7 +23,7 @@ func inScope(pool *ipamv1alpha1.IPPool, scope ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// within says for which scope no pool was found; empty without one.
+// within names, for a message, the scope for which no pool was found; empty without a scope.
 func within(scope ipamv1alpha1.Scope) string {
 	if len(scope) == 0 {
 		return ""
@@ -39,8 +39,9 @@ func words(roles []string) string {
 	return strings.Join(roles[:len(roles)-1], ", ") + " and " + roles[len(roles)-1]
 }
 
-// known finds the classes of the pools of a workspace, and remembers them: pools of a class often name the same others.
-// A class that the workspace may not use is unknown: it would learn by its pools that there is one.
+// known finds the classes that the pools of a workspace name, and remembers them, because pools of a class often name
+// the same other classes. It does not find a class that the workspace may not use: otherwise the workspace would learn
+// from its pools that the class exists.
 type known struct {
 	catalog         Catalog
 	owner, platform directory.Workspace
@@ -61,9 +62,9 @@ func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	return class, class != nil
 }
 
-// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all
-// agree. Address spaces of a pool know nothing of one another, so all classes that it names must be unique within the
-// same roles.
+// ClassesDiffer names two classes of a pool that differ in uniqueWithin, so that the pool serves neither; empty if all
+// agree. The address spaces of a pool are independent of one another. So all classes that a pool names must be unique
+// within the same roles.
 func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool, owner, platform directory.Workspace) string {
 	return (&known{catalog: catalog, owner: owner, platform: platform}).differ(pool)
 }
@@ -89,7 +90,7 @@ func (d *known) differ(pool *ipamv1alpha1.IPPool) string {
 	return ""
 }
 
-// roles names uniqueWithin of a class in a message.
+// roles names the uniqueWithin of a class in a message.
 func roles(class *ipamv1alpha1.IPClass) string {
 	if within := class.Spec.UniqueWithin; len(within) > 0 {
 		return words(slices.Sorted(slices.Values(within)))
@@ -97,9 +98,9 @@ func roles(class *ipamv1alpha1.IPClass) string {
 	return "the pool"
 }
 
-// spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names.
-// Such a pool serves claims by class alone, and has no child pools and no slices: whatever else was taken from it would
-// be in no space.
+// spaces reports whether a class that a pool names gives the pool's addresses out in several address spaces. Such a
+// pool serves claims by class alone, and has no child pools and no slices, because their blocks would be in no address
+// space.
 func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	return slices.ContainsFunc(pool.Spec.ClassNames, func(name string) bool {
 		class, ok := d.class(name)
@@ -107,8 +108,8 @@ func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	})
 }
 
-// agrees reports whether the classes of a pool agree, and remembers that they do not. The status of the pool has their
-// names.
+// agrees reports whether the classes of a pool agree, and remembers if they do not. The status of the pool names these
+// classes.
 func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
 	differs := d.differ(pool) != ""
 	if differs {

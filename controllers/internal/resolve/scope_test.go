@@ -18,7 +18,7 @@ func made(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// apart returns a world with pools that serve not every claim that names them.
+// apart returns a world in which some pools do not serve every claim that names them.
 func apart() world {
 	return world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("flat"), gen.Class("alike"), gen.Class("vrf", gen.UniqueWithin("network", "zone")), gen.Class("same", gen.UniqueWithin("zone", "network"))},
@@ -59,8 +59,9 @@ func TestResolve_PoolsThatServeByClassAlone(t *testing.T) {
 	}
 }
 
-// A child pool is carved where addresses are given out once, and from a pool of one scope by a child of it.
-func TestParent_PoolsThatServeByClassAlone(t *testing.T) {
+// A child pool is carved only from a pool whose addresses are given out once. From a pool of one scope, only a child of
+// that scope is carved.
+func TestParent_RefusesPoolsThatServeByClassAlone(t *testing.T) {
 	for parent, want := range map[string]string{
 		"plain": "", "scoped": `pool "scoped" serves no other scope than network=vpc-1: give the child pool that scope, too`,
 		"spaces": `pool "spaces" has several address spaces`, "made": `pool "made" was made for the claims of class "vpc"`,
@@ -76,8 +77,8 @@ func TestParent_PoolsThatServeByClassAlone(t *testing.T) {
 	}
 }
 
-// Classes that a pool names share it if they are unique within the same roles.
-func TestResolve_ClassesThatDiffer(t *testing.T) {
+// Classes may share a pool if they are unique within the same roles.
+func TestResolve_RefusesClassesThatDiffer(t *testing.T) {
 	w := apart()
 	for pool, want := range map[string]string{
 		"plain": "", "scoped": "", "spaces": "",
@@ -101,9 +102,9 @@ func TestResolve_ClassesThatDiffer(t *testing.T) {
 	}
 }
 
-// A class that a workspace may not use is unknown to it. What its pools say and refuse is the same as if there were none, and nobody
-// reads its name from a refusal.
-func TestResolve_HiddenClassesAreUnknown(t *testing.T) {
+// A class that a workspace may not use is unknown to the workspace. Its pools behave as if the class did not exist, and
+// no refusal names the class.
+func TestResolve_HidesClassesThatMayNotBeUsed(t *testing.T) {
 	w := apart()
 	hidden := w.class("vrf")
 	hidden.Spec.Consumers = []ipamv1alpha1.Consumer{"root:acme:db"}

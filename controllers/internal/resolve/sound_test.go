@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Each fault of a chain is found from every class below it, and names the class to correct.
+// A fault of a chain is found from every class below it. The refusal names the class to correct.
 func TestChain_Faults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*world)
@@ -67,7 +67,8 @@ func overlapping(w *world, classes ...string) {
 	}
 }
 
-// The last class of a chain may be unique within roles of its pools, as the root is; it has no class below then that claims may use.
+// The last class of a chain may be unique within roles of its pools, even if the root is, too. Then claims may use no
+// class below it.
 func TestChain_LastOfNetworksWithTheSameAddresses(t *testing.T) {
 	w := networks()
 	overlapping(&w, "vpc", "subnet")
@@ -78,8 +79,8 @@ func TestChain_LastOfNetworksWithTheSameAddresses(t *testing.T) {
 	}
 }
 
-// A chain has eight classes, and no more.
-func TestChain_Levels(t *testing.T) {
+// A chain may have eight classes, and no more.
+func TestChain_HasEightClassesAtMost(t *testing.T) {
 	levels := func(many int) world {
 		w := world{}
 		for i := range many {
@@ -100,7 +101,8 @@ func TestChain_Levels(t *testing.T) {
 	}
 }
 
-// The roles are those of uniqueWithin and of each poolPer of the chain, but the words for whose the pools are.
+// The roles are those of uniqueWithin and of each poolPer of the chain, without the words that say to whom the pools
+// belong.
 func TestChain_Roles(t *testing.T) {
 	w := networks()
 	w.class("endpoint").Spec.UniqueWithin = []string{"zone", "network"}
@@ -114,7 +116,8 @@ func TestChain_Roles(t *testing.T) {
 	}
 }
 
-// A claim's word counts, then the class's; a class of networks refuses, any other does as the controller is told.
+// The claim's own word counts first, then the class's. Without either, a class of networks refuses, and any other class
+// does what the controller was told.
 func TestUnmet(t *testing.T) {
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
 	for _, tt := range []struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Where namespaces are the tenants, each has pools and address spaces of its own, named after it.
+// If namespaces are the tenants, each has pools and address spaces of its own. The namespace is in the names of its
+// pools.
 func TestResolve_GivesNamespacesPoolsOfTheirOwn(t *testing.T) {
 	w, from := networks(), directory.Workspace{Cluster: ledger.ByNamespace("uid"), Path: "local"}
 	w.class("endpoint").Spec.UniqueWithin = []string{"network"}

@@ -17,12 +17,12 @@ var (
 	db       = directory.Workspace{Cluster: "db", Path: "root:acme:db"}
 )
 
-// world is a catalog made of what a test says exists.
+// world is a catalog with the objects that a test gives it.
 type world struct {
 	classes []*ipamv1alpha1.IPClass
 	pools   map[directory.Workspace][]*ipamv1alpha1.IPPool
 	rooms   map[string]resolve.Room
-	listed  *[]directory.Workspace // whose pools were listed, all of them
+	listed  *[]directory.Workspace // workspaces whose pools were all listed
 }
 
 func (w world) Class(name string) (*ipamv1alpha1.IPClass, bool) {
@@ -88,12 +88,12 @@ func ready(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// query is a claim asked from a workspace.
+// query returns a query of a workspace for a claim.
 func query(from directory.Workspace, claim *ipamv1alpha1.IPClaim) resolve.Query {
 	return resolve.Query{Claim: claim, From: from, Platform: platform}
 }
 
-// pools are the names of the plan's candidates, in order.
+// pools returns the names of the plan's candidates, in order.
 func pools(plan resolve.Plan) []string {
 	names := make([]string, 0, len(plan.Candidates))
 	for _, c := range plan.Candidates {

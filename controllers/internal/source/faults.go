@@ -31,10 +31,10 @@ type faults struct {
 	kind string
 
 	mu    sync.Mutex
-	known map[types.UID]string // and why
+	known map[types.UID]string // why each object cannot be read
 }
 
-// reset forgets all: a list follows.
+// reset forgets all faults, because a list follows.
 func (f *faults) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *faults) reset() {
 	f.known = nil
 }
 
-// note counts an object that a list or an event brings, and logs it if it is news.
+// note counts an object of a list or an event that cannot be read, and logs it the first time.
 func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Object) {
 	err := decode.Unreadable(obj)
 	f.mu.Lock()
@@ -72,8 +72,8 @@ func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Obj
 // count adds to the metric. The caller holds mu.
 func (f *faults) count(more int) { unreadable.WithLabelValues(f.kind).Add(float64(more)) }
 
-// Tell reports whether err is that of an object which cannot be read, and then records an event on that. There is
-// nothing to try again: a change of the object brings it back.
+// Tell reports whether err says that an object cannot be read, and then records an event on the object. Do not retry: a
+// change of the object brings it back.
 func Tell(cl cluster.Cluster, err error) bool {
 	odd, ok := errors.AsType[*decode.UnreadableError](err)
 	if ok {

@@ -10,24 +10,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// patience is how long a list may take before the log says so, again and again.
+// patience is how long a list may take before the log says that it is overdue. The log repeats that after the same
+// time.
 const patience = 30 * time.Second
 
-// errSilent: the server has refused nothing, and the list is not complete.
+// errSilent: the server has refused nothing, and the list is not complete yet.
 var errSilent = errors.New("the server has not sent all of them yet")
 
-// health knows how long the list of a kind is overdue. Safe for concurrent use.
+// health knows for how long the list of a kind has been overdue. Safe for concurrent use.
 type health struct {
 	kind, server string
 
 	mu    sync.Mutex
-	since time.Time // when a list was asked for that has not come; zero: none is overdue
-	fault error     // of the last attempt
+	since time.Time // when the missing list was requested; zero: none is missing
+	fault error     // the fault of the last attempt
 	timer *time.Timer
 	stop  func() bool
 }
 
-// begin notes that a list is asked for. That ends with ctx.
+// begin notes that a list was requested. The request ends with ctx.
 func (h *health) begin(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +41,7 @@ func (h *health) begin(ctx context.Context) {
 	overdue.add(h.kind, h, h.since)
 }
 
-// fail notes why a list or a watch was not begun.
+// fail notes why a list or a watch could not begin.
 func (h *health) fail(ctx context.Context, err error) {
 	h.begin(ctx)
 	h.mu.Lock()
@@ -61,7 +62,7 @@ func (h *health) end() {
 	overdue.remove(h.kind, h)
 }
 
-// tell says that the list is overdue.
+// tell logs that the list is overdue.
 func (h *health) tell(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,12 +82,13 @@ var overdue = &overdueLists{
 		[]string{"kind"}, nil),
 }
 
-// overdueLists is a collector of lists that have not come. Safe for concurrent use. A health is locked before it.
+// overdueLists collects the lists that are overdue. Safe for concurrent use. The lock of a health is taken before its
+// lock.
 type overdueLists struct {
 	desc *prometheus.Desc
 
 	mu    sync.Mutex
-	kinds map[string]map[*health]time.Time // that were ever listed; since when
+	kinds map[string]map[*health]time.Time // of each kind that was ever listed; and since when each is overdue
 }
 
 func (o *overdueLists) add(kind string, h *health, since time.Time) {

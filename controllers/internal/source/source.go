@@ -1,8 +1,8 @@
-// Package source lists and watches the objects of a kind for a cache. Each object is decoded by itself: one that cannot
-// be read is shown with its metadata, marked, and costs nobody but itself. See package decode.
+// Package source lists and watches the objects of a kind for a cache. Each object is decoded by itself. An object that
+// cannot be read whole is shown with its metadata, marked, and spoils no other object. See package decode.
 //
-// Log and metrics tell what cannot be read, and how long the list of a kind is overdue: a cache that waits for one says
-// nothing.
+// Log and metrics show the objects that cannot be read, and for how long the list of a kind is overdue. A cache that
+// waits for a list logs nothing itself.
 package source
 
 import (
@@ -29,9 +29,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// Of lists and watches the objects of a kind at the server of cfg, and decodes each object by itself: see package
-// decode. opts needs Scheme, Mapper and HTTPClient. Log and metrics tell
-// of objects that cannot be decoded, and of a list that does not come.
+// Of returns a ListerWatcher of the objects of a kind at the server of cfg. Each object is decoded by itself: see
+// package decode. opts needs Scheme, Mapper and HTTPClient. Log and metrics show the objects that cannot be decoded,
+// and a list that is overdue.
 func Of(cfg *rest.Config, opts cache.Options, obj runtime.Object) toolscache.ListerWatcher {
 	s := &source{config: cfg, opts: opts, obj: obj, health: health{server: cfg.Host}}
 	if gvk, err := apiutil.GVKForObject(obj, opts.Scheme); err == nil { // or else get tells
@@ -40,7 +40,7 @@ func Of(cfg *rest.Config, opts cache.Options, obj runtime.Object) toolscache.Lis
 	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 }
 
-// source is what one informer lists and watches.
+// source lists and watches for one informer.
 type source struct {
 	config *rest.Config
 	opts   cache.Options
@@ -50,12 +50,12 @@ type source struct {
 	ends   sync.Once
 }
 
-// end has nothing counted once the cache ends, with ctx.
+// end forgets the counted faults when ctx ends, which is the context of the cache.
 func (s *source) end(ctx context.Context) {
 	s.ends.Do(func() { context.AfterFunc(ctx, s.faults.reset) })
 }
 
-// list lists the objects, a page or all of them.
+// list lists one page of the objects, or all of them.
 func (s *source) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	gvk, request, err := s.get(opts)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")), nil
 }
 
-// get begins a request for the objects.
+// get prepares a request for the objects.
 func (s *source) get(opts metav1.ListOptions) (schema.GroupVersionKind, *rest.Request, error) {
 	gvk, err := apiutil.GVKForObject(s.obj, s.opts.Scheme)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *source) get(opts metav1.ListOptions) (schema.GroupVersionKind, *rest.Re
 		runtime.NewParameterCodec(s.opts.Scheme)), nil
 }
 
-// events are those of a watch. They tell of objects that cannot be read, and when the list with which the watch
-// began is complete.
+// events decodes the events of a watch. It reports objects that cannot be read, and the end of the list with which the
+// watch began.
 type events struct {
 	watch.Decoder
 	ctx    context.Context //nolint:containedctx // it is that of the watch
@@ -166,8 +166,8 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	return name, obj, nil
 }
 
-// Guarded is an informer whose readers never get an object that cannot be read: that is an error of its own, and no
-// "not found". Lists and handlers show it as far as it is known, marked.
+// Guarded returns an informer whose readers never get an object that cannot be read: they get an
+// *decode.UnreadableError, and no "not found". Lists and handlers get such an object with its readable fields, marked.
 func Guarded(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	return guarded{informer}
 }

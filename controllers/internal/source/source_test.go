@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// pool is the JSON of a pool with so many leading blocks.
+// pool returns the JSON of a pool with a number of leading blocks.
 func pool(name string, leading int64) string {
 	return fmt.Sprintf(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPPool","metadata":{"name":%q,"uid":%q,"resourceVersion":"5"},
 "spec":{"cidr":"10.0.0.0/24","reservations":{"leading":%d}}}`, name, "uid-"+name, leading)
@@ -34,10 +34,10 @@ const tooMany = 1 << 31
 // server sends lists and watches of pools.
 type server struct {
 	*testing.T
-	lists   bool        // sends lists, and no watch that begins with one
+	lists   bool        // sends lists, but no watch that begins with a list
 	stalls  atomic.Bool // answers nothing
-	objects []string    // that are listed
-	events  chan string // that are watched
+	objects []string    // objects that are listed
+	events  chan string // events that a watch sends
 	url     string
 }
 
@@ -114,7 +114,7 @@ func (s *server) eventually(what string, ok func() bool) {
 	}
 }
 
-// value is that of a metric of IPPools.
+// value returns the value of a metric for IPPools.
 func value(t *testing.T, of prometheus.Collector) float64 {
 	t.Helper()
 	metrics := make(chan prometheus.Metric, 10)
@@ -130,9 +130,9 @@ func value(t *testing.T, of prometheus.Collector) float64 {
 	return 0
 }
 
-// TestOf_OneUnreadable: an object that cannot be read costs a cache nothing but itself, whether it is listed or watched. It is
-// there, marked, and no reader gets it.
-func TestOf_OneUnreadable(t *testing.T) {
+// An object that cannot be read spoils no other object of a cache, whether it is listed or watched. It is in the cache,
+// marked, and readers get an error instead.
+func TestOf_HidesAnUnreadableObjectFromReaders(t *testing.T) {
 	for name, lists := range map[string]bool{"listed": true, "watched": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, lists, pool("a", 1), pool("odd", tooMany), pool("b", 2))
@@ -168,8 +168,8 @@ func sorted(names []string) []string {
 	return names
 }
 
-// TestOf_ServerIsSilent: a list that does not come is told by a metric, although nothing has failed.
-func TestOf_ServerIsSilent(t *testing.T) {
+// A metric shows that a list is overdue, even if nothing has failed.
+func TestOf_CountsAnOverdueList(t *testing.T) {
 	s := newServer(t, false, pool("a", 1))
 	s.stalls.Store(true)
 	informer := s.inform()
@@ -179,8 +179,8 @@ func TestOf_ServerIsSilent(t *testing.T) {
 	}
 }
 
-// TestOf_Ends: nothing is counted of a server that is not followed any more.
-func TestOf_Ends(t *testing.T) {
+// When a cache ends, its metrics go.
+func TestOf_CountsNothingAfterItsEnd(t *testing.T) {
 	t.Run("a cache that ends", func(t *testing.T) {
 		s := newServer(t, true, pool("odd", tooMany))
 		s.inform()

@@ -17,10 +17,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// all stands in the path of a request for the workspace that its context names.
+// all stands in the path of a request for the workspace that the context of the request names.
 const all = "/clusters/*/"
 
-// workspaceKey is the key of a context for the name of the workspace that a request is for.
+// workspaceKey is the context key for the name of the workspace that a request is for.
 type workspaceKey struct{}
 
 // router sends requests to the workspace that their context names. Safe for concurrent use.
@@ -38,8 +38,8 @@ func (r router) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// newWriter makes the client by which all workspaces of an endpoint are written to. One for each
-// of them would be most of what a workspace takes of the memory.
+// newWriter makes the client that writes to all workspaces of an endpoint. A writer for each workspace would be most of
+// the memory that a workspace takes.
 func newWriter(endpoint *rest.Config, scheme *runtime.Scheme) (client.Client, error) {
 	cfg := rest.CopyConfig(endpoint)
 	cfg.Host = strings.TrimSuffix(cfg.Host, "/") + strings.TrimSuffix(all, "/")
@@ -54,9 +54,9 @@ func newWriter(endpoint *rest.Config, scheme *runtime.Scheme) (client.Client, er
 	return client.New(cfg, client.Options{HTTPClient: web, Scheme: scheme, Mapper: mapper})
 }
 
-// workspaceClient is the client of a workspace: it reads from the cache, and writes by the writer
-// of the endpoint, with the verbs that the controllers use. Any other verb names no workspace, and the router refuses
-// it. Safe for concurrent use.
+// workspaceClient is the client of a workspace. It reads from the cache. It writes by the writer of the endpoint, with
+// the verbs that the controllers use. A request with another verb names no workspace, and the router refuses it. Safe
+// for concurrent use.
 type workspaceClient struct {
 	client.Client // the writer
 	reader        client.Reader
@@ -91,7 +91,7 @@ func (c workspaceClient) Delete(ctx context.Context, obj client.Object, opts ...
 	return c.Client.Delete(c.in(ctx), obj, opts...)
 }
 
-// Update implements client.Writer. It refuses: what a cache shows has no managedFields.
+// Update implements client.Writer. It always fails, because an object of a cache has no managedFields.
 func (c workspaceClient) Update(context.Context, client.Object, ...client.UpdateOption) error {
 	return errUpdate
 }
@@ -117,7 +117,7 @@ type subresource struct {
 	of workspaceClient
 }
 
-// Update implements client.SubResourceWriter. It refuses, as that of the client does.
+// Update implements client.SubResourceWriter. It always fails, as Update of workspaceClient does.
 func (s subresource) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
 	return errUpdate
 }
@@ -129,5 +129,5 @@ func (s subresource) Patch(
 	return s.SubResourceClient.Patch(s.of.in(ctx), obj, patch, opts...)
 }
 
-// errUpdate: an object that was read from a cache is never written back whole.
+// errUpdate: an object that was read from a cache must not be written back whole.
 var errUpdate = errors.New("objects of workspaces are patched, never updated: a cache does not show all of them")

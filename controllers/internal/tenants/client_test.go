@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// echo is a server that answers a write with what it was sent, and notes where to.
+// echo is a server that answers a write with the object that it got, and notes the path.
 type echo struct {
 	mu   sync.Mutex
 	seen []string
@@ -74,7 +74,7 @@ func TestWorkspaceClient_WritesToItsWorkspace(t *testing.T) {
 }
 
 // A request that names no workspace reaches no server.
-func TestRouter_WithoutAWorkspace(t *testing.T) {
+func TestRouter_RefusesARequestWithoutAWorkspace(t *testing.T) {
 	t.Parallel()
 	e, writer := newEcho(t)
 	one := workspaceClient{Client: writer, name: "one"}
@@ -89,7 +89,7 @@ func TestRouter_WithoutAWorkspace(t *testing.T) {
 	}
 }
 
-// What a cache shows lacks managedFields. It is never written back whole.
+// An object of a cache lacks managedFields. So it is never written back whole.
 func TestWorkspaceClient_RefusesUpdates(t *testing.T) {
 	t.Parallel()
 	e, writer := newEcho(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Bound gives access to a workspace from the moment in which the pools of its endpoint are cached. Get does so when
-// its claims and records are, too, which takes two minutes if there are a million. Until then these are read
+// Bound returns the cluster of a workspace as soon as the pools of its endpoint are cached. Get does so only when its
+// claims and records are cached, too, which takes two minutes for a million. Until then Bound reads claims and records
 // from the server. The error is [multicluster.ErrClusterNotFound] if no endpoint shows the workspace as bound.
 func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	if t := p.engaged.tenant(name); t != nil {
@@ -33,7 +33,7 @@ func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (clus
 	return e.(*endpoint).early(name)
 }
 
-// early is the cluster of a workspace that is not engaged. It records no events.
+// early returns the cluster of a workspace that is not engaged. It records no events.
 func (e *endpoint) early(name multicluster.ClusterName) (cluster.Cluster, error) {
 	cached, err := e.scoped(name)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *endpoint) early(name multicluster.ClusterName) (cluster.Cluster, error)
 	return struct{ cluster.Cluster }{t}, nil
 }
 
-// scoped is what the caches of the endpoint show of a workspace.
+// scoped returns a cache with the objects of one workspace in the endpoint's caches.
 func (e *endpoint) scoped(name multicluster.ClusterName) (cache.Cache, error) {
 	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
 	if err != nil {
@@ -57,14 +57,14 @@ func (e *endpoint) scoped(name multicluster.ClusterName) (cache.Cache, error) {
 	return scoped.GetCache(), nil
 }
 
-// early reads a workspace whose pools alone are cached. Safe for concurrent use.
+// early reads a workspace, while only its pools are cached. Safe for concurrent use.
 type early struct {
 	cache.Cache
 	server workspaceClient
 }
 
-// Get implements client.Reader. Not found is what a server says of the object itself: any other 404 is an error of
-// another kind.
+// Get implements client.Reader. It returns "not found" only if a server says so of the object itself. Any other 404
+// becomes another kind of error.
 func (e early) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if _, pool := obj.(*ipamv1alpha1.IPPool); pool {
 		return e.Cache.Get(ctx, key, obj, opts...)

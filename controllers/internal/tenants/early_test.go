@@ -33,7 +33,7 @@ func (s *scene) early(workspace multicluster.ClusterName) (shown cluster.Cluster
 	return shown
 }
 
-// until waits until there is no error.
+// until calls ask until it returns no error.
 func (s *scene) until(ask func() error) {
 	s.Helper()
 	var last error
@@ -47,7 +47,7 @@ func (s *scene) until(ask func() error) {
 
 // A workspace can be read before its claims are listed: its pools from the cache, its claims and records from
 // the server.
-func TestBound_BeforeItsClaimsAreListed(t *testing.T) {
+func TestBound_ReadsBeforeClaimsAreListed(t *testing.T) {
 	s := newScene(t)
 	pool := gen.Pool("p", gen.CIDR("10.0.0.0/24"))
 	pool.Annotations = map[string]string{"kcp.io/cluster": "a"}
@@ -80,8 +80,8 @@ func TestBound_BeforeItsClaimsAreListed(t *testing.T) {
 	}
 }
 
-// A 404 that names no object says nothing about it.
-func TestBound_AServerThatDoesNotServeTheKind(t *testing.T) {
+// A 404 that does not name the object is no "not found".
+func TestBound_DoesNotBelieveA404OfNoObject(t *testing.T) {
 	s := newScene(t)
 	cl := s.early("a")
 	s.answers("/one/clusters/a"+resources+"namespaces/default/ipclaims/c", http.StatusNotFound)
@@ -91,8 +91,8 @@ func TestBound_AServerThatDoesNotServeTheKind(t *testing.T) {
 	}
 }
 
-// Nobody shows a workspace that is not bound, or whose endpoint is gone.
-func TestBound_NotShown(t *testing.T) {
+// Bound does not find a workspace that is not bound, or whose endpoint is gone.
+func TestBound_FindsNoUnboundWorkspace(t *testing.T) {
 	s := newScene(t)
 	s.early("a")
 	must.Fail(s.Bound(t.Context(), "b"))(t, multicluster.ErrClusterNotFound)

@@ -29,20 +29,20 @@ import (
 )
 
 const (
-	// soonest and latest bound how long after a failure a workspace is tried again.
+	// soonest and latest bound the pause before a workspace is tried again after a failure.
 	soonest, latest = 50 * time.Millisecond, 30 * time.Second
-	// flushing is how long events of a workspace may take to be written when it goes.
+	// flushing is how long the last events of a workspace may take to be written when it is disengaged.
 	flushing = 10 * time.Second
 )
 
-// endpoint serves the workspaces of one shard, while its URL is in the slice.
+// endpoint serves the workspaces of one shard, while the slice has its URL.
 type endpoint struct {
 	*Provider
 	url       string
 	config    *rest.Config
 	cache     kcpcache.WildcardCache
-	kept      map[reflect.Type]toolscache.Indexer // of the cache, by kind; set once it is filled
-	writer    client.Client                       // of all its workspaces: see router
+	kept      map[reflect.Type]toolscache.Indexer // indexers of the cache, by kind; set once the cache is filled
+	writer    client.Client                       // writes to all its workspaces: see router
 	http      *http.Client
 	recorders *recorder.Manager
 	queue     workqueue.TypedRateLimitingInterface[multicluster.ClusterName]
@@ -51,7 +51,7 @@ type endpoint struct {
 	logger    logr.Logger
 }
 
-// open makes an endpoint, which is not followed yet.
+// open makes an endpoint. It does not follow the endpoint yet.
 func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
 	cfg := rest.CopyConfig(p.opts.Config)
 	cfg.Host = url
@@ -110,10 +110,10 @@ func (e *endpoint) run(ctx context.Context) error {
 	return err
 }
 
-// fill fills the caches of all kinds that are read at the endpoint, with all indexes. So none
-// can fail for a single workspace, and reads of an engaged workspace never wait for a list. Before
-// the first workspace is bound, the endpoint may not know the kinds. The pools come first: with them, CREATE is
-// answered, see Bound.
+// fill fills the caches of all kinds that are read at the endpoint, with all indexes. So no list can fail for a single
+// workspace, and reads of an engaged workspace never wait for a list. The endpoint may not know the kinds before the
+// first workspace is bound. The pools are listed first, because CREATEs can be answered once they are cached: see
+// Bound.
 func (e *endpoint) fill(ctx context.Context) error {
 	if !e.cache.WaitForCacheSync(ctx) { // of the APIBindings
 		return ctx.Err()
@@ -168,7 +168,7 @@ func (e *endpoint) list(ctx context.Context, kinds ...client.Object) error {
 	return nil
 }
 
-// close disengages the workspaces of the endpoint, and forgets what it has shown.
+// close disengages the workspaces of the endpoint, and forgets the bindings that it has shown.
 func (e *endpoint) close() {
 	e.pooled.Delete(e.url)
 	e.roster.fill(e.url, false)
@@ -193,7 +193,7 @@ func (e *endpoint) work(ctx context.Context) {
 	}
 }
 
-// look settles a workspace, now or later.
+// look settles a workspace, and queues it again if that fails.
 func (e *endpoint) look(ctx context.Context, name multicluster.ClusterName) {
 	defer e.queue.Done(name)
 	err := e.settle(ctx, name)
@@ -243,8 +243,8 @@ func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) er
 // OnAdd implements toolscache.ResourceEventHandler.
 func (e *endpoint) OnAdd(obj any, _ bool) { e.saw(bindingOf(obj)) }
 
-// OnUpdate implements toolscache.ResourceEventHandler. A list may show a binding in the place
-// of another one of its name.
+// OnUpdate implements toolscache.ResourceEventHandler. A list may show a binding in the place of another one of the
+// same name.
 func (e *endpoint) OnUpdate(before, after any) {
 	was, is := bindingOf(before), bindingOf(after)
 	if was.UID != is.UID {
@@ -266,7 +266,7 @@ func (e *endpoint) OnDelete(obj any) {
 	e.compare(b)
 }
 
-// bindingOf is a binding as it was before the cache packed it.
+// bindingOf returns a binding as it was before the cache packed it.
 func bindingOf(obj any) *apisv1alpha2.APIBinding {
 	return packed.Whole(obj.(client.Object)).(*apisv1alpha2.APIBinding)
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// reopen is how long after a failure an endpoint is opened again.
+// reopen is the pause before an endpoint is opened again after a failure.
 const reopen = 5 * time.Second
 
 // Options configure a Provider. All fields are required.
@@ -39,14 +39,14 @@ type Options struct {
 	Slice string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
-	// Directory is told of all APIBindings, and knows by them which workspaces are bound.
+	// Directory gets all APIBindings, and then knows which workspaces are bound.
 	Directory *directory.Directory
-	// Logger for what goes wrong.
+	// Logger logs failures.
 	Logger logr.Logger
 }
 
-// Provider engages the workspaces that bind the export, and disengages those that do not. It
-// is safe for concurrent use.
+// Provider engages the workspaces that bind the export, and disengages those that do not any more. It is safe for
+// concurrent use.
 type Provider struct {
 	opts    Options
 	engaged engaged
@@ -56,11 +56,11 @@ type Provider struct {
 	// followed is set once the endpoints that the slice lists are followed, or there is no slice.
 	followed atomic.Bool
 	indexes  []clusters.Index
-	aware    multicluster.Aware // that workspaces are engaged with
+	aware    multicluster.Aware // the manager, with which workspaces are engaged
 
 	// The handler of the slice owns these.
 	endpoints map[string]running // by URL
-	gap       string             // that was logged last
+	gap       string             // the gap that was logged last
 }
 
 // running is an endpoint that is followed.
@@ -111,13 +111,13 @@ func (p *Provider) IndexField(_ context.Context, obj client.Object, field string
 	return nil
 }
 
-// Listed reports whether all endpoints of the slice have listed who is bound.
+// Listed reports whether all endpoints of the slice have listed their APIBindings.
 func (p *Provider) Listed() bool { return p.followed.Load() && p.roster.knows() }
 
-// Reengage disengages a workspace that a controller could not take up, and engages it again.
+// Reengage disengages a workspace that a controller could not engage, and engages it again.
 func (p *Provider) Reengage(name multicluster.ClusterName) { p.disengage(name) }
 
-// disengage ends an engagement, if there is one, and has the workspace checked again.
+// disengage ends the engagement of a workspace, if there is one, and queues the workspace to be checked again.
 func (p *Provider) disengage(name multicluster.ClusterName) {
 	if t := p.engaged.remove(name); t != nil {
 		p.roster.recount(name)
@@ -125,8 +125,8 @@ func (p *Provider) disengage(name multicluster.ClusterName) {
 	}
 }
 
-// Start implements multicluster.ProviderRunnable. It follows the endpoint slice until ctx ends,
-// and returns when nothing runs any more.
+// Start implements multicluster.ProviderRunnable. It follows the endpoint slice until ctx ends, and returns when all
+// its goroutines have ended.
 func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 	p.aware = aware
 	informer, err := p.slices.GetInformer(ctx, &apisv1alpha1.APIExportEndpointSlice{}, cache.BlockUntilSynced(false))
@@ -179,7 +179,7 @@ func (p *Provider) follow(ctx context.Context, slice *apisv1alpha1.APIExportEndp
 	listedEndpoints.Set(float64(len(p.endpoints)))
 }
 
-// keep ends the endpoints that are not among these, and waits until they have.
+// keep ends the endpoints that are not among these URLs, and waits until they have ended.
 func (p *Provider) keep(urls []string) {
 	for url, e := range p.endpoints {
 		if !slices.Contains(urls, url) {
@@ -192,7 +192,7 @@ func (p *Provider) keep(urls []string) {
 	listedEndpoints.Set(float64(len(p.endpoints)))
 }
 
-// tell says what the slice lacks, when that is news.
+// tell logs the gap of the slice, if it has changed.
 func (p *Provider) tell(gap string) {
 	if gap == p.gap {
 		return

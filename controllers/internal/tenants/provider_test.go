@@ -29,9 +29,8 @@ func TestProvider_EngagesWhatIsBound(t *testing.T) {
 	s.sees("-a", "-b")
 }
 
-// A workspace that the controllers do not take up is tried again until they do. The others
-// do not wait for it.
-func TestProvider_ARefusedWorkspace(t *testing.T) {
+// A workspace that the controllers do not engage is tried again until they do. The others do not wait for it.
+func TestProvider_TriesARefusedWorkspaceAgain(t *testing.T) {
 	s := newScene(t)
 	s.refused["a"] = true
 	s.binds("one", "a")
@@ -46,8 +45,8 @@ func TestProvider_ARefusedWorkspace(t *testing.T) {
 	s.sees("+b")
 }
 
-// However an engagement ends, a workspace that is bound is engaged again.
-func TestProvider_AnEngagementThatEnds(t *testing.T) {
+// If the engagement of a bound workspace ends, for whatever reason, the workspace is engaged again.
+func TestProvider_EngagesAgainAfterAnEngagementEnds(t *testing.T) {
 	s := newScene(t)
 	s.binds("one", "a")
 	s.sees("+a")
@@ -57,8 +56,8 @@ func TestProvider_AnEngagementThatEnds(t *testing.T) {
 	}
 }
 
-// What cannot be listed delays the workspaces of its endpoint, and no others.
-func TestProvider_AListThatFails(t *testing.T) {
+// A list that fails delays the workspaces of its endpoint, and no others.
+func TestProvider_DelaysOneEndpointForAListThatFails(t *testing.T) {
 	for _, resource := range []string{"ippools", "ipclaims", "ipallocations"} {
 		t.Run(resource, func(t *testing.T) {
 			s := newScene(t)
@@ -77,8 +76,8 @@ func TestProvider_AListThatFails(t *testing.T) {
 	}
 }
 
-// With an endpoint its workspaces go, and they come back with it.
-func TestProvider_AnEndpointThatGoes(t *testing.T) {
+// When an endpoint goes, its workspaces are disengaged. When it comes back, they are engaged again.
+func TestProvider_EngagesTheWorkspacesOfAnEndpointThatComesBack(t *testing.T) {
 	s := newScene(t)
 	s.binds("one", "a")
 	s.sees("+a")
@@ -94,9 +93,9 @@ func TestProvider_AnEndpointThatGoes(t *testing.T) {
 	s.sees("+a")
 }
 
-// A workspace that two endpoints show is engaged through one of them, and through the other
-// when that shows it no more.
-func TestProvider_AtTwoEndpoints(t *testing.T) {
+// A workspace that two endpoints show is engaged through one of them. When that endpoint does not show it any more, the
+// workspace is engaged through the other.
+func TestProvider_EngagesThroughTheOtherEndpoint(t *testing.T) {
 	s := newScene(t)
 	s.binds("one", "a")
 	s.sees("+a")
@@ -112,7 +111,7 @@ func TestProvider_AtTwoEndpoints(t *testing.T) {
 	}
 }
 
-// A workspace gives its own objects as the cache keeps them, and not those of others.
+// A workspace returns its own objects as the cache keeps them, and none of other workspaces.
 func TestTenant_Kept(t *testing.T) {
 	s := newScene(t)
 	const claims = "/one/clusters/*/apis/ipam.miloapis.com/v1alpha1/ipclaims"
@@ -136,7 +135,7 @@ func TestTenant_Kept(t *testing.T) {
 }
 
 // A workspace has no event recorder of its own before its first event, and none after it has gone.
-func TestProvider_EventRecorders(t *testing.T) {
+func TestProvider_MakesEventRecordersWhenNeeded(t *testing.T) {
 	s := newScene(t)
 	s.binds("one", "a")
 	s.sees("+a")

@@ -26,23 +26,23 @@ type roster struct {
 
 	mu      sync.Mutex
 	bound   map[multicluster.ClusterName]bool
-	missing map[multicluster.ClusterName]absence // those that are bound and not engaged
+	missing map[multicluster.ClusterName]absence // workspaces that are bound and not engaged
 	filled  map[string]bool                      // endpoints, by URL
-	awaits  map[string]await                     // of the endpoints that the slice lists, by URL
-	listed  bool                                 // there was a time at which none had to be awaited
+	awaits  map[string]await                     // the next list of each endpoint in the slice, by URL
+	listed  bool                                 // at some time, no missing list has made the replica unready
 }
 
-// kindBindings is the list that an endpoint is to send first.
+// kindBindings is the first list that an endpoint sends.
 const kindBindings = "APIBindings"
 
-// await is the list that an endpoint is to send next.
+// await describes the next list of an endpoint.
 type await struct {
-	kinds    string        // none: it has sent all
-	since    time.Time     // when it had last sent all, or was opened first
-	patience time.Duration // for as long it does not count
+	kinds    string        // empty: the endpoint has sent all lists
+	since    time.Time     // when the endpoint began to lack a list
+	patience time.Duration // for so long a missing list does not count
 }
 
-// absence is that of a workspace which ought to be engaged.
+// absence describes a workspace that is bound and not engaged.
 type absence struct {
 	since time.Time
 	err   error // of the last attempt; nil before the first
@@ -71,9 +71,9 @@ func (r *roster) fill(url string, filled bool) {
 	filledEndpoints.Set(float64(len(r.filled)))
 }
 
-// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing. A
-// replica that has served before has a minute for each endpoint that comes, or is opened again: the first tenant of a
-// shard must not make all replicas unready at once.
+// await notes the next list of an endpoint, which the replica needs to serve the endpoint's workspaces. Without kinds
+// it needs none. A replica that was ready before allows a minute for each endpoint that is new, or is opened again:
+// otherwise the first tenant of a shard would make all replicas unready at once.
 func (r *roster) await(url, kinds string, patience time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,8 @@ func (r *roster) unlist(url string) {
 	delete(r.awaits, url)
 }
 
-// unlisted returns an error if no endpoint of the slice has sent what it is to list. The caller holds mu.
+// unlisted returns an error if every endpoint of the slice lacks a list for longer than its patience. The caller holds
+// mu.
 func (r *roster) unlisted() error {
 	var err error
 	for _, url := range slices.Sorted(maps.Keys(r.awaits)) {
@@ -166,16 +167,15 @@ func (r *roster) count(name multicluster.ClusterName) {
 	engagedWorkspaces.Set(float64(len(r.bound) - len(r.missing)))
 }
 
-// Ready returns an error while no endpoint of the slice has listed its APIBindings, and the pools of the
-// workspaces that are bound there: the replica knows nobody whom it could serve. An update that makes it so stops
-// there. A shard that is away must not take the service from those of the others: of that the metrics tell.
+// Ready returns an error while no endpoint of the slice has listed its APIBindings, and the pools of the workspaces
+// that are bound there. Such a replica can serve nobody, and a rolling update stops at it. One endpoint is enough: a
+// shard that is away must not end the service for the workspaces of other shards. Metrics show the missing shard.
 //
-// It also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a readiness
-// check, the same on a leader and on a standby, which engages the workspaces to have their caches filled.
+// Ready also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a
+// readiness check, the same on a leader and on a standby, which engages the workspaces to have their caches filled.
 //
-// One that cannot be engaged leaves the replica ready: a tenant whose workspace is broken must
-// not take the service from all others, and another replica would not serve it either. The
-// metrics tell of it. A replica that serves nobody loses nothing by not being ready.
+// A single workspace that cannot be engaged leaves the replica ready: a tenant with a broken workspace must not end the
+// service for all others, and another replica would not serve that workspace either. Metrics show it.
 func (p *Provider) Ready(*http.Request) error {
 	if !p.followed.Load() {
 		return fmt.Errorf("endpoint slice %s has not been listed yet", p.opts.Slice)

@@ -47,9 +47,9 @@ func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
 	a.recount(name)
 }
 
-// A replica that engages nobody is not ready, after a grace time. One that serves others is,
-// whoever is missing: the metrics tell.
-func TestRoster_Ready(t *testing.T) {
+// A replica that engages no workspace is not ready, after a grace time. A replica that serves some is ready, whichever
+// workspaces are missing. Metrics show these.
+func TestRoster_IsReadyIfAnyWorkspaceIsEngaged(t *testing.T) {
 	r := newAttendance(t)
 	r.wants("no workspace is bound")
 	r.bind("a", true)
@@ -69,9 +69,9 @@ func TestRoster_Ready(t *testing.T) {
 	r.wants("it has come again")
 }
 
-// A replica for which no endpoint has listed whom to serve is not ready. One that serves a shard is, whatever
-// keeps the others.
-func TestRoster_NotReadyBeforeTheLists(t *testing.T) {
+// A replica for which no endpoint has listed its workspaces is not ready. A replica that serves one shard is ready,
+// whatever delays the others.
+func TestRoster_IsNotReadyBeforeTheLists(t *testing.T) {
 	r := newAttendance(t)
 	r.await("u1", "APIBindings", 0)
 	r.wants("the only endpoint has listed nothing", "APIBindings of endpoint u1")
@@ -92,9 +92,9 @@ func TestRoster_NotReadyBeforeTheLists(t *testing.T) {
 	r.wants("the slice lists none")
 }
 
-// A replica that has served stays ready for a while when the first tenant of a shard comes, or when an endpoint is opened
-// again, and is unready if that lists nothing, however often it is opened.
-func TestRoster_ReadyWhileAnEndpointComes(t *testing.T) {
+// A replica that was ready stays so for a while when the first tenant of a shard comes, or when an endpoint is opened
+// again. If that endpoint then lists nothing, the replica becomes unready, however often the endpoint is opened.
+func TestRoster_StaysReadyWhileAnEndpointComes(t *testing.T) {
 	r := newAttendance(t)
 	r.wants("there is no endpoint")
 	for _, when := range []string{"the first", "opened again"} {
@@ -136,7 +136,8 @@ func TestRoster_Counts(t *testing.T) {
 	wants("none bound", 0, 0)
 }
 
-// It is known who is bound when each endpoint of the slice has listed its APIBindings. What else it is to list is no matter.
+// The roster knows which workspaces are bound when each endpoint of the slice has listed its APIBindings. Other lists
+// do not matter.
 func TestRoster_Knows(t *testing.T) {
 	t.Parallel()
 	r := newAttendance(t)

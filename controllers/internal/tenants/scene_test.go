@@ -33,11 +33,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// soon is how long anything may take to be seen. It covers a few attempts.
+// soon is how long the tests wait for an event. It covers a few attempts.
 const soon = 30 * time.Second
 
-// scene is a provider between a server and a manager that are in memory. The server is that of
-// the platform and of two endpoints, below /one and /two.
+// scene is a provider between a server and a manager that are in memory. The server is the platform, and two endpoints
+// below /one and /two.
 type scene struct {
 	*testing.T
 	*Provider
@@ -45,11 +45,11 @@ type scene struct {
 	end    func() // ends the provider, and waits
 
 	mu      sync.Mutex
-	lists   map[string]map[string]client.Object // what there is, by path and name
+	lists   map[string]map[string]client.Object // the objects, by path and name
 	broken  map[string]int                      // paths that are answered with a status of HTTP
-	history []happening                         // one for each version
+	history []happening                         // events, one for each version
 	news    chan struct{}                       // closed at a change
-	refused map[multicluster.ClusterName]bool   // that the manager does not take up
+	refused map[multicluster.ClusterName]bool   // workspaces that the manager refuses
 	events  chan string
 }
 
@@ -92,7 +92,7 @@ func bindingsPath(endpoint string) string {
 	return "/" + endpoint + "/clusters/*/apis/apis.kcp.io/v1alpha2/apibindings"
 }
 
-// listed has the endpoint slice list these endpoints.
+// listed makes the endpoint slice list these endpoints.
 func (s *scene) listed(endpoints ...string) {
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	slice.Name = "e"
@@ -103,7 +103,7 @@ func (s *scene) listed(endpoints ...string) {
 	s.put(slicesPath, "e", slice)
 }
 
-// binds has an endpoint show a binding that serves a workspace.
+// binds makes an endpoint show a binding that serves a workspace.
 func (s *scene) binds(endpoint, workspace string) {
 	b := testbed.Binding(workspace, "")
 	b.UID = types.UID(endpoint + "/" + workspace)
@@ -139,7 +139,7 @@ func (s *scene) happens(path, what string, thing client.Object) {
 
 func (s *scene) breaks(path string) { s.answers(path, http.StatusServiceUnavailable) }
 
-// answers has a path answered with a status that says nothing of objects.
+// answers makes the server answer a path with a status that names no object.
 func (s *scene) answers(path string, status int) { s.change(func() { s.broken[path] = status }) }
 
 func (s *scene) repairs(path string) { s.change(func() { delete(s.broken, path) }) }
@@ -253,20 +253,20 @@ func (s *scene) sees(want ...string) {
 	}
 }
 
-// kinds are the kinds of what there is, by resource.
+// kinds has the kind of each resource.
 var kinds = map[string]string{
 	"apiexportendpointslices": "APIExportEndpointSlice", "apibindings": "APIBinding",
 	"ippools": "IPPool", "ipclaims": "IPClaim", "ipallocations": "IPAllocation",
 }
 
-// of is the beginning of what is answered to a request for this path.
+// of returns the beginning of the answer to a request for this path.
 func of(path, suffix string) map[string]any {
 	_, path, _ = strings.Cut(path, "/apis/")
 	parts := strings.Split(path, "/")
 	return map[string]any{"apiVersion": parts[0] + "/" + parts[1], "kind": kinds[parts[len(parts)-1]] + suffix}
 }
 
-// stamped is an object with its kind, as it is now.
+// stamped returns an object with its kind, as it is now.
 func stamped(path string, thing client.Object) map[string]any {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(thing)
 	if err != nil {

@@ -21,28 +21,28 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// tenant is the cluster of a workspace, as an endpoint shows it. There may be thousands, so it
-// keeps little of its own, and shares the clients of the endpoint. Safe for concurrent use.
+// tenant is the cluster of a workspace, as an endpoint shows it. There may be thousands, so a tenant keeps little of
+// its own, and shares the clients of the endpoint. Safe for concurrent use.
 type tenant struct {
 	name   multicluster.ClusterName
 	cache  cache.Cache
 	at     *endpoint
 	ended  <-chan struct{}    // closed when the engagement has ended
-	cancel context.CancelFunc // ends it
-	taken  bool               // by the controllers; engaged guards it
+	cancel context.CancelFunc // ends the engagement
+	taken  bool               // the controllers have engaged it; engaged guards it
 }
 
 var _ cluster.Cluster = (*tenant)(nil)
 
-// Endpoint names the endpoint that shows the workspace, and gives the cache that all its
-// workspaces share.
+// Endpoint returns the URL of the endpoint that shows the workspace, and the cache that all workspaces of the endpoint
+// share.
 func (t *tenant) Endpoint() (url string, shared kcpcache.WildcardCache) { return t.at.url, t.at.cache }
 
 // GetCache implements cluster.Cluster.
 func (t *tenant) GetCache() cache.Cache { return t.cache }
 
-// Kept is the object of a kind as the cache keeps it: it may be packed, and is to be read only. It is nil
-// if the cache does not show the object. Get takes many times as long, because it unpacks a copy.
+// Kept returns an object as the cache keeps it; nil if the cache does not show it. The object may be packed, and must
+// not be changed. Get takes many times as long, because it unpacks a copy.
 func (t *tenant) Kept(kind client.Object, key client.ObjectKey) (client.Object, error) {
 	obj, shown, err := t.at.kept[reflect.TypeOf(kind)].GetByKey(kcpkey.ToClusterAwareKey(string(t.name),
 		key.Namespace, key.Name))
@@ -67,7 +67,7 @@ func (t *tenant) GetConfig() *rest.Config {
 	return cfg
 }
 
-// GetHTTPClient implements cluster.Cluster. It is that of the endpoint.
+// GetHTTPClient implements cluster.Cluster. It returns the client of the endpoint.
 func (t *tenant) GetHTTPClient() *http.Client { return t.at.http }
 
 // GetScheme implements cluster.Cluster.
@@ -89,7 +89,7 @@ func (t *tenant) GetEventRecorderFor(name string) record.EventRecorder {
 	return &record.FakeRecorder{} // it records nothing
 }
 
-// GetEventRecorder implements cluster.Cluster. Of a workspace that has disengaged it records nothing.
+// GetEventRecorder implements cluster.Cluster. For a workspace that was disengaged, the recorder records nothing.
 func (t *tenant) GetEventRecorder(name string) events.EventRecorder {
 	if events, ok := t.events(); ok {
 		return events.GetEventRecorder(name)
@@ -97,8 +97,8 @@ func (t *tenant) GetEventRecorder(name string) events.EventRecorder {
 	return &events.FakeRecorder{} // it records nothing
 }
 
-// events are the workspace's recorders, which are made for its first event: few workspaces have any,
-// and the recorders take two kilobytes.
+// events returns the workspace's recorders. They are made for its first event, because few workspaces have events, and
+// the recorders take two kilobytes.
 func (t *tenant) events() (recorder.EventRecorderGetter, bool) {
 	select {
 	case <-t.ended:
@@ -119,13 +119,13 @@ func (t *tenant) Start(ctx context.Context) error {
 	return nil
 }
 
-// engaged are the workspaces that are engaged, or about to be. The zero value is none; safe for concurrent use.
+// engaged has the workspaces that are engaged, or about to be. The zero value has none; safe for concurrent use.
 type engaged struct {
 	mu      sync.RWMutex
 	tenants map[multicluster.ClusterName]*tenant
 }
 
-// tenant is nil if the workspace is not engaged, and not about to be.
+// tenant returns a workspace that is engaged, or about to be, and else nil.
 func (e *engaged) tenant(name multicluster.ClusterName) *tenant {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -141,14 +141,14 @@ func (e *engaged) add(name multicluster.ClusterName, t *tenant) {
 	e.tenants[name] = t
 }
 
-// take notes that the controllers have taken a workspace up.
+// take notes that the controllers have engaged a workspace.
 func (e *engaged) take(t *tenant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.taken = true
 }
 
-// taken reports whether the controllers have taken a workspace up.
+// taken reports whether the controllers have engaged a workspace.
 func (e *engaged) taken(name multicluster.ClusterName) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -156,8 +156,8 @@ func (e *engaged) taken(name multicluster.ClusterName) bool {
 	return t != nil && t.taken
 }
 
-// remove ends an engagement and returns its tenant, nil if there is none. Those it is reported to find the
-// workspace gone.
+// remove ends an engagement, and returns its tenant; nil if there is none. When the end is reported, the workspace is
+// not among the engaged ones any more.
 func (e *engaged) remove(name multicluster.ClusterName) *tenant {
 	e.mu.Lock()
 	t := e.tenants[name]

@@ -1,5 +1,5 @@
-// Package views has the views of the ledger that the walks share, with the methods that they use: a test puts a fake in
-// the place of one view.
+// Package views has the views of the ledger that the walks share, each with the methods that they use. A test can put a
+// fake in the place of one view.
 package views
 
 import (

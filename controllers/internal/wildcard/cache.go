@@ -23,16 +23,16 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
-// wildcard is a cache of the objects of all logical clusters. Read it by a scoped cache of
-// multicluster-provider. It is safe for concurrent use.
+// wildcard is a cache of the objects of all logical clusters. Read it through a scoped cache of multicluster-provider.
+// It is safe for concurrent use.
 type wildcard struct {
 	cache.Cache
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
 }
 
-// New makes a cache of what the endpoint at cfg.Host shows. opts needs Scheme, Mapper and HTTPClient. It
-// asks no server yet.
+// New makes a cache of the objects that the endpoint at cfg.Host shows. opts needs Scheme, Mapper and HTTPClient. New
+// asks no server.
 func New(cfg *rest.Config, opts cache.Options) (kcpcache.WildcardCache, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = strings.TrimSuffix(cfg.Host, "/") + "/clusters/*"
@@ -85,9 +85,9 @@ func (w *wildcard) IndexField(ctx context.Context, obj client.Object, field stri
 	})
 }
 
-// newInformer makes an informer whose objects are found by their logical cluster. It has no index by
-// namespace: client-go keeps a map for each value of an index, and most workspaces have few objects of a
-// kind. A scoped cache requires that index by name, so there is one that stays empty. See [indexer].
+// newInformer makes an informer whose objects are indexed by their logical cluster. A scoped cache also requires an
+// index by namespace. That index exists, and stays empty: client-go keeps a map for each value of an index, and most
+// workspaces have few objects of a kind. See [indexer].
 func newInformer(
 	source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
 ) toolscache.SharedIndexInformer {
@@ -97,8 +97,8 @@ func newInformer(
 	})
 }
 
-// namespaced is an informer whose objects a scoped cache can list by namespace, too, and that is guarded: see
-// [source.Guarded].
+// namespaced is an informer that is guarded, see [source.Guarded], and whose objects a scoped cache can also list by
+// namespace.
 type namespaced struct{ toolscache.SharedIndexInformer }
 
 // GetIndexer implements toolscache.SharedIndexInformer.
@@ -106,8 +106,8 @@ func (n namespaced) GetIndexer() toolscache.Indexer {
 	return indexer{source.Guard{Indexer: n.SharedIndexInformer.GetIndexer()}}
 }
 
-// indexer finds the objects of a namespace among those of its logical cluster. No controller lists a
-// namespace of a workspace, so it may take longer than an index.
+// indexer finds the objects of a namespace among the objects of its logical cluster. That may take longer than an
+// index, because no controller lists a namespace of a workspace.
 type indexer struct{ source.Guard }
 
 // ByIndex implements toolscache.Indexer.

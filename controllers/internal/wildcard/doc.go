@@ -1,6 +1,5 @@
-// Package wildcard caches the objects of all workspaces that an endpoint of kcp shows. It does what
-// package cache of kcp's multicluster-provider does, except in two points, which matter when there are
-// hundreds of thousands of objects:
+// Package wildcard caches the objects of all workspaces that an endpoint of kcp shows. It does the same as package
+// cache of kcp's multicluster-provider, except in two points, which matter for hundreds of thousands of objects:
 //
 //   - A watch decodes each event once, and each object by itself: see package source. The decoder of client-go
 //     reads an event seven times, and takes ten times as long (BenchmarkDecode of package decode). Most of a

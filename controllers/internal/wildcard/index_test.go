@@ -31,8 +31,8 @@ func (s still) GetSharedInformer(runtime.Object) (toolscache.SharedIndexInformer
 	return namespaced{s.informer}, s.kind, s.scope, nil
 }
 
-// scoped is the scoped cache of multicluster-provider, of logical cluster "a", with these objects in the
-// cache behind it.
+// scoped returns the scoped cache of multicluster-provider for logical cluster "a". The cache behind it has these
+// objects.
 func scoped(t *testing.T, kind string, scope meta.RESTScopeName, objects ...client.Object) client.Reader {
 	t.Helper()
 	informer := newInformer(&toolscache.ListWatch{}, objects[0], 0)
@@ -62,9 +62,8 @@ func lists(t *testing.T, cache client.Reader, list client.ObjectList, want []str
 	}
 }
 
-// TestScoped_Namespaces: a scoped cache gets and lists what is in its workspace, and in a namespace of it,
-// without an index by namespace.
-func TestScoped_Namespaces(t *testing.T) {
+// A scoped cache gets and lists the objects of its workspace, and of a namespace in it, without an index by namespace.
+func TestScoped_ListsANamespace(t *testing.T) {
 	claim := func(meta metav1.ObjectMeta) client.Object { return &ipamv1alpha1.IPClaim{ObjectMeta: meta} }
 	cache := scoped(t, "IPClaim", meta.RESTScopeNameNamespace,
 		claim(in("a", "x", "one")), claim(in("a", "x", "two")), claim(in("a", "y", "three")), claim(in("b", "x", "four")))
@@ -81,17 +80,16 @@ func TestScoped_Namespaces(t *testing.T) {
 	}
 }
 
-// TestScoped_ClusterScoped: objects without a namespace are found by their workspace.
-func TestScoped_ClusterScoped(t *testing.T) {
+// Objects without a namespace are found by their workspace.
+func TestScoped_ListsClusterScopedObjects(t *testing.T) {
 	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha2.APIBinding{ObjectMeta: meta} }
 	cache := scoped(t, "APIBinding", meta.RESTScopeNameRoot, binding(in("a", "", "one")), binding(in("a", "", "two")), binding(in("b", "", "three")))
 	lists(t, cache, &apisv1alpha2.APIBindingList{}, []string{"one", "two"})
 	must.Do(t, cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha2.APIBinding{}))
 }
 
-// TestIndex_OneMap: client-go keeps one set for each workspace that has objects of a kind, and none for
-// its namespaces.
-func TestIndex_OneMap(t *testing.T) {
+// client-go keeps one set for each workspace that has objects of a kind, and no set for its namespaces.
+func TestIndex_HasOneSetForEachWorkspace(t *testing.T) {
 	informer := newInformer(&toolscache.ListWatch{}, &ipamv1alpha1.IPClaim{}, 0)
 	for _, namespace := range []string{"x", "y"} {
 		must.Do(t, informer.GetIndexer().Add(&ipamv1alpha1.IPClaim{ObjectMeta: in("a", namespace, "one")}))
