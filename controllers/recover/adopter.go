@@ -51,8 +51,8 @@ type AdopterOptions struct {
 	Doubt func(ledger.Holder)
 }
 
-// Adopter reads what is published, and writes to the ledger what that has lost. A manager runs it, on the leader alone.
-// Safe for concurrent use.
+// Adopter reads the published objects, and writes to the ledger the pools and blocks that it has lost. A manager runs
+// it, on the leader alone. Safe for concurrent use.
 type Adopter struct {
 	counts
 	clock   clock.PassiveClock
@@ -93,7 +93,7 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	return false, nil
 }
 
-// Named lets a pass begin at once for the lost pools that wait only for the path of this workspace, which is now known.
+// Named tells that the path of a workspace is known now. A pass begins at once if lost pools wait only for this path.
 // Safe for concurrent use.
 func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 

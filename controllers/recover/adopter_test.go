@@ -115,7 +115,7 @@ func (l *loss) restart() {
 	l.clock = l.now
 }
 
-// binds makes a workspace known, which shows this path, and returns its APIBinding.
+// binds makes a workspace known that shows this path. It returns the workspace's APIBinding.
 func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
 	b := testbed.Binding(cluster, path)
 	l.Directory.Seen("https://endpoint", b)
@@ -169,7 +169,8 @@ func (l *loss) older(claim string) ledger.PoolID {
 	return id
 }
 
-// had publishes an IPPool with this CIDR. Its status names a ledger, and how many changes of the pool that had counted.
+// had publishes an IPPool with this CIDR. Its status names a ledger, and has the count of changes that this ledger had
+// for the pool.
 func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64) *ipamv1alpha1.IPPool {
 	pool.Status.AllocatedCIDR = cidr
 	pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: ledger, Changes: changes}
@@ -238,8 +239,8 @@ func TestPass_RestoresAnEmptyLedger(t *testing.T) {
 	}
 }
 
-// In the restored ledger a deleted claim has the block, while an IPAllocation shows it for another claim. The pool
-// stays frozen until the block of the deleted claim was released. Then the other claim gets the block.
+// The restored ledger has the block for a claim that was deleted since. An IPAllocation shows the block for another
+// claim. The pool stays frozen until the block of the deleted claim was released. Then the other claim gets the block.
 func TestPass_WaitsUntilAFormerHolderIsReleased(t *testing.T) {
 	l := newLoss(t)
 	id := l.older("old")
@@ -260,8 +261,8 @@ func TestPass_WaitsUntilAFormerHolderIsReleased(t *testing.T) {
 	}
 }
 
-// An IPPool may have a forged status, stored past webhooks and policies, and kcp may list the IPPool of a deleted
-// workspace for ever. Neither keeps pools of other owners frozen.
+// Two kinds of IPPools can never be made whole. One has a forged status, stored past webhooks and policies. The other
+// is of a deleted workspace, and kcp lists it for ever. Neither keeps pools of other owners frozen.
 func TestPass_IsNotStoppedByAPoolThatNobodyCanMend(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -271,9 +272,10 @@ func TestPass_IsNotStoppedByAPoolThatNobodyCanMend(t *testing.T) {
 	l.makesWhole(pool)
 }
 
-// A child remains when the workspace of its parent is unbound, and its reference may then fit another pool of the same
-// name. The child stays lost, and keeps no other pool lost.
-func TestPass_LeavesAChildWithoutItsParentLost(t *testing.T) {
+// The IPPool of a child stays when the workspace of its parent is unbound. Another pool may then have the name that the
+// child's parent reference gives, and not contain the child's CIDR. The child stays lost. The pass makes the other lost
+// pools whole.
+func TestPass_KeepsAChildLostWithoutItsParent(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)

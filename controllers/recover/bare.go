@@ -12,15 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
-// bare reports whether an IPPool says that it is of a derived pool, and shows no CIDR. Its status is a write of its
-// own, a moment after its CREATE.
+// bare reports whether an IPPool says that it is the IPPool of a derived pool, and shows no CIDR. The system writes the
+// status of such an IPPool a moment after its CREATE.
 func bare(object *ipamv1alpha1.IPPool) bool {
 	return object.Spec.ClassRef != nil && object.Status.AllocatedCIDR == ""
 }
 
-// learn looks at the bare IPPools, when all others are known. An IPAllocation with a block of such a pool tells where
-// the pool lies: otherwise others would get the addresses. Only the system writes IPAllocations. The spec of the IPPool
-// says how long its prefix is, and which pool is above it. learn lists IPAllocations only if there are bare IPPools.
+// learn looks at the bare IPPools, after all others. If an IPAllocation shows a block of a bare IPPool's pool, the
+// block tells where the pool lies: the IPPool's spec has the length of its prefix, and the pool above it. Otherwise
+// others would get the addresses. Only the system writes IPAllocations, so learn believes them. It lists them only if
+// there are bare IPPools.
 func (w *world) learn(ctx context.Context) error {
 	if len(w.bare) == 0 {
 		return nil
@@ -42,8 +43,8 @@ func (w *world) learn(ctx context.Context) error {
 	return nil
 }
 
-// locate looks at the bare IPPool that a reference from a workspace names, and at the bare ones above it, as if their
-// statuses showed the CIDRs that have this block inside.
+// locate looks at the bare IPPool that a reference from a workspace names, and at the bare IPPools above it. It looks
+// at each as if the IPPool's status showed the CIDR that contains this block.
 func (w *world) locate(
 	ctx context.Context, from ledger.ClusterName, ref ipamv1alpha1.PoolRef, block netip.Prefix,
 ) error {
@@ -71,9 +72,10 @@ func (w *world) locate(
 	return nil
 }
 
-// located returns a bare IPPool with the status that the system would have written for a pool with this block. It names
-// no ledger, so the ledger has lost the pool. located returns nil for an IPPool that the system has not made for its
-// scope, as its label tells, and for one whose class is gone: nobody knows in which address space that lies.
+// located returns a bare IPPool with the status that the system would have written for a pool with this block. That
+// status names no ledger, so the pool counts as lost. located returns nil if the IPPool's label shows that the system
+// has not made it for its scope. It also returns nil if the class is gone, because then nobody knows in which address
+// space the pool lies.
 func (a *Adopter) located(
 	ctx context.Context, owner ledger.ClusterName, object *ipamv1alpha1.IPPool, block netip.Prefix,
 ) (*ipamv1alpha1.IPPool, error) {

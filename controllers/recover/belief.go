@@ -44,8 +44,8 @@ type unbelieved string
 // Error implements error.
 func (u unbelieved) Error() string { return string(u) }
 
-// promised notes a claim for believe, if the ledger lacks its block after the IPAllocations were adopted. A range has
-// no IPAllocation.
+// promised keeps a claim for believe, if the ledger still lacks its block after the IPAllocations were adopted. A range
+// has no IPAllocation, so its claim is kept, too.
 func (w *world) promised(ctx context.Context, r record) error {
 	if !r.lacks() {
 		return nil
@@ -114,8 +114,8 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 }
 
 // hold gives a claim the range that it shows. If two claims show one range, the older claim gets it, and verify reports
-// the other claim. A claim that is gone gives its range up: a copy of the ledger may have it still. A draining pool is
-// an error: before the next pass it is opened, or retired and made again.
+// the other claim. A restored ledger may have the range for a claim that is gone. Then the range passes to this claim.
+// If the pool drains, hold fails: before the next pass, the pool is opened, or retired and made again.
 func (a *Adopter) hold(ctx context.Context, r record) error {
 	if r.of.derived == nil || r.of.cidr != r.request.Exact {
 		return errUnranged
@@ -267,8 +267,8 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
 
 // leave logs and counts a record that is not adopted. An IPAllocation names a pool of another workspace by the path of
-// that workspace, and the path may have changed since. So leave notes such an IPAllocation, and doubted keeps frozen
-// the lost pools that it may mean. A claim keeps no pool frozen, because a tenant can write any status.
+// that workspace, and the path may have changed since. So leave keeps such an IPAllocation for doubted, which keeps
+// frozen the lost pools that it may name. A claim keeps no pool frozen, because a tenant can write any status.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +284,7 @@ func (w *world) leave(ctx context.Context, r record, why error) {
 		"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
 }
 
-// doubted keeps frozen each lost pool that an unplaced IPAllocation may mean: a pool that has the name in the
+// doubted keeps frozen each lost pool that an unplaced IPAllocation may name: the pool has the name in the
 // IPAllocation, and a CIDR that overlaps the block. An IPAllocation of a workspace that is bound nowhere keeps no pool
 // frozen, because nobody can delete it.
 func (w *world) doubted(ctx context.Context) error {

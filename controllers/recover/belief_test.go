@@ -23,7 +23,8 @@ func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1al
 }
 
 // The block of a claim without IPAllocation is adopted if the pool admits the claim's workspace and nobody has the
-// addresses. It takes no addresses from an IPAllocation, in whichever order they are read, and keeps no pool frozen.
+// addresses. The claim takes no addresses from an IPAllocation, whichever of the two is read first, and keeps no pool
+// frozen.
 func TestPass_AdoptsTheBlockOfAClaimAlone(t *testing.T) {
 	l := newLoss(t)
 	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
@@ -50,9 +51,9 @@ func TestPass_AdoptsTheBlockOfAClaimAlone(t *testing.T) {
 	l.wantAll(map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"})
 }
 
-// A claim can be stored with a forged status, past webhooks and policies. Of a pool that serves by class alone, a claim
-// is given the block or range that it shows only if its class admits the claim's workspace, and gets blocks of that
-// pool.
+// A claim can be stored with a forged status, past webhooks and policies. A pool that serves by class alone gives such
+// a claim the block or range that it shows only if two conditions hold: the class admits the claim's workspace, and
+// takes blocks from that pool.
 func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
 	friends := []gen.ClassOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:friend"}}
 	net := gen.Class("net", append(friends, gen.PoolPer("allProjects", "network"))...)
@@ -141,9 +142,9 @@ func TestPass_KeepsAPoolFrozenWhileAClaimsPathIsUnknown(t *testing.T) {
 	}
 }
 
-// If no workspace shows the path by which an IPAllocation names its pool, each lost pool that may be meant stays frozen
-// until the path is shown again. Other pools are made whole.
-func TestPass_FreezesThePoolThatAnUnplacedRecordMayMean(t *testing.T) {
+// An IPAllocation names its pool by a path that no workspace shows. Each lost pool that it may name stays frozen until
+// the path is shown again. Other pools are made whole.
+func TestPass_KeepsPoolsFrozenThatARecordOfAnUnknownPathMayName(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(in("owner", gen.Pool("shared")), "10.1.0.0/16", "lost", 7)
 	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)
@@ -165,9 +166,9 @@ func TestPass_FreezesThePoolThatAnUnplacedRecordMayMean(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 
-// If the restored ledger has the block of an IPAllocation, nothing is lacking, and the pool is served, even if nobody
-// shows the path that the IPAllocation names. If the IPAllocation shows another block, the pool stays frozen.
-func TestPass_IgnoresAnUnplacedRecordThatTheLedgerHas(t *testing.T) {
+// The restored ledger has the block of an IPAllocation, whose pool path nobody shows. Nothing is lacking, so the pool
+// is served. If the IPAllocation shows another block, the pool stays frozen.
+func TestPass_IgnoresARecordOfAnUnknownPathThatTheLedgerHas(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)
 		id := l.older("a")
@@ -180,9 +181,9 @@ func TestPass_IgnoresAnUnplacedRecordThatTheLedgerHas(t *testing.T) {
 	}
 }
 
-// Nobody can delete an IPAllocation of a workspace that is bound nowhere. The pool that it may mean stays frozen until
+// Nobody can delete an IPAllocation of a workspace that is bound nowhere. The pool that it may name stays frozen until
 // two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
-func TestPass_IgnoresAnUnplacedRecordOfAnUnboundWorkspace(t *testing.T) {
+func TestPass_IgnoresARecordOfAnUnknownPathInAnUnboundWorkspace(t *testing.T) {
 	l := newLoss(t)
 	now := l.now
 	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)

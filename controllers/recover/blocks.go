@@ -114,7 +114,7 @@ func (s *blocks) add(b ledger.Block) {
 }
 
 // keep stores a name, and returns its offset in names. Each offset is higher than the one before, so the offsets tell
-// seal which block was added first. For that reason an empty name takes a byte, too.
+// seal which block was added first. That is why an empty name takes a byte, too.
 func (s *blocks) keep(name string) uint32 {
 	last := len(s.names) - 1
 	if last < 0 || len(s.names[last])+len(name) >= page-1 {
@@ -126,7 +126,7 @@ func (s *blocks) keep(name string) uint32 {
 }
 
 // seal sorts the blocks by claim, so that of finds them. If a claim has several blocks, seal keeps the one that was
-// added first. It passes each of the others, with that first block, to the function again.
+// added first. It calls again with that first block and each of the others.
 func (s *blocks) seal(again func(one, other ledger.Block)) {
 	sort.Sort(byClaim{s})
 	kept := 0

@@ -47,7 +47,7 @@ func random(rng *rand.Rand, i int) ledger.Block {
 }
 
 // blocks gives the same answers as a plain map of the blocks.
-func TestBlocks_AsAMap(t *testing.T) {
+func TestBlocks_AgreeWithAMap(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var kept blocks
@@ -95,7 +95,7 @@ func TestBlocks_AsAMap(t *testing.T) {
 }
 
 // A verification holds at most 100 bytes of each block of the ledger.
-func TestBlocks_Memory(t *testing.T) {
+func TestBlocks_TakeLittleMemory(t *testing.T) {
 	const n, most = 200_000, 100
 	ids := rand.New(rand.NewPCG(3, 4))
 	before, kept := heap(), &blocks{}

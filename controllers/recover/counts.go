@@ -78,9 +78,12 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1
 }
 
 // Complete reports whether the ledger has every pool that a claim or IPAllocation may name, and none of these pools has
-// lost changes. Then the ledger has each block of theirs that was ever published, perhaps adopted only during the call.
-// Complete lists the pools live, and fails if an endpoint does not answer. It compares the pools that were not compared
-// yet, because their owner could delay that for ever. Concurrent callers share one list. Safe for concurrent use.
+// lost changes. Then the ledger has each block of these pools that was ever published, perhaps adopted only during the
+// call.
+//
+// Complete lists the pools live, and fails if an endpoint does not answer. It compares by itself the pools that were
+// not compared yet, because otherwise their owner could delay the answer for ever. Concurrent callers share one list.
+// Safe for concurrent use.
 func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, object client.Object) (bool, error) {
 	shown, unseen := readRecord(in, object), map[ledger.PoolID]bool{}
 	if shown.fault != nil || !shown.published() {
@@ -139,9 +142,9 @@ func (c *counts) list(ctx context.Context) ([]listed, error) {
 	return all, err
 }
 
-// mayBe reports whether a pool may be the one that a claim's status names. A path other than the platform's may mean
-// any other workspace, because the path of a workspace can change. A pool that cannot be meant has no say: otherwise a
-// tenant could keep a forged block by a frozen pool of its own.
+// mayBe reports whether a pool may be the one that a claim or IPAllocation names. A path other than the platform's may
+// stand for any other workspace, because the path of a workspace can change. A pool that the object cannot name does
+// not count: otherwise a tenant could keep a forged block by a frozen pool of its own.
 func (c *counts) mayBe(shown record, p listed) bool {
 	own, of, platform := p.owner == shown.request.Holder.Cluster, shown.pool.ProjectRef, c.Directory.Platform()
 	switch {
@@ -160,9 +163,9 @@ func (c *counts) waits(p ledger.Pool) bool {
 	return p.State == ledger.PoolOpen && c.Ledger.Recovery().Frozen(p.ID)
 }
 
-// has reports whether the ledger has every change that a pool's status shows. An unknown pool whose IPPool is being
-// deleted without our finalizer was retired: the controller removes the finalizer only then. The owner's finalizers can
-// keep that IPPool for ever, and after a restart no process remembers the retirement.
+// has reports whether the ledger has every change that a pool's status shows. A pool that the ledger does not know was
+// retired if its IPPool is being deleted without our finalizer: the controller removes the finalizer only then. The
+// owner's finalizers can keep that IPPool for ever, and after a restart no process remembers the retirement.
 func (c *counts) has(ctx context.Context, shown listed) (bool, error) {
 	p, known := c.Ledger.Pools().Get(shown.id)
 	switch {

@@ -98,7 +98,7 @@ func TestComplete(t *testing.T) {
 
 // A lost pool that the claim's status cannot name does not make Complete false. Otherwise a tenant could keep a forged
 // block by a frozen pool of its own.
-func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
+func TestComplete_IgnoresPoolsThatTheObjectCannotName(t *testing.T) {
 	l := newLoss(t)
 	for owner, id := range map[string]string{"tenant": "mine", "another": "theirs", "platform": "ours"} {
 		l.had(in(owner, namesake(id)), "10.0.0.0/8", "lost", 1)
@@ -130,7 +130,7 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 }
 
 // Concurrent calls for different claims share one list of all pools, because users can send many DELETEs.
-func TestComplete_SharesLists(t *testing.T) {
+func TestComplete_SharesOneListAmongCallers(t *testing.T) {
 	const callers = 16
 	l := newLoss(t)
 	l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)

@@ -48,10 +48,10 @@ func (w *world) enterRest(ctx context.Context) error {
 }
 
 // enterLate restores the late children that these selects. Late children are pools that are being deleted, and the
-// pools below them. The ledger may have retired such a pool before the loss, and allocated its addresses to others,
-// which keep them. So the IPAllocations of all other pools are adopted first. A late child without a block in any
-// IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any
-// pool.
+// pools below them. The ledger may have retired such a pool before the loss, and allocated its addresses to others.
+// These keep the addresses, so the IPAllocations of all other pools are adopted first. A late child without a block in
+// any IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from
+// any pool.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	orphans, err := w.enterChildren(ctx, these)
 	if err != nil {
@@ -115,8 +115,8 @@ func (w *world) enterChildren(ctx context.Context, these func(*pool) bool) (orph
 	return orphans, nil
 }
 
-// vouchFor marks a pool as vouched if a record shows a block of it, and so its ancestors, as long as each contains the
-// block.
+// vouchFor marks a pool as vouched if a record shows a block of it. It also marks the pools above, as long as each
+// contains the block.
 func (w *world) vouchFor(p *pool, r record) {
 	for p != nil && !p.vouched && contains(p.cidr, r.request.Exact) {
 		p.vouched = true
@@ -224,9 +224,9 @@ func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	return nil
 }
 
-// errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no
-// IPAllocation shows a block of the child. The child's status may be forged, past all policies. If it is not, the
-// parent has changed, and only this child is lost.
+// errUninvited: the child's status may be forged, past all policies. The parent does not admit the child's workspace,
+// or hands out no blocks of that length, and no IPAllocation shows a block of the child. If the status is not forged,
+// the parent has changed, and only this child is lost.
 var errUninvited = errors.New("its parent would not give it this block, and no record says that it has it")
 
 // refuse leaves out a child that its parent does not admit. While the path of the child's workspace may still become

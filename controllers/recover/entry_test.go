@@ -21,7 +21,7 @@ func (l *loss) inTenant(name, cidr string, length int32) *ipamv1alpha1.IPPool {
 }
 
 // A child pool may have a forged status, stored past webhooks and policies. It is carved only if its parent would admit
-// it today, or an IPAllocation shows a block of it. In either case the parent is made whole.
+// it today, or an IPAllocation shows a block of it. The parent is made whole, whether the child is carved or not.
 func TestPass_CarvesOnlyChildrenThatTheParentAdmits(t *testing.T) {
 	shared := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}, gen.Lengths{Min: 24, Max: 28}}
 	for name, tt := range map[string]struct {
@@ -156,7 +156,7 @@ func TestPass_FreezesAParentUntilTheWorkspaceOfAChildIsKnown(t *testing.T) {
 
 // An IPAllocation may name a child pool by a path that nobody shows. It still vouches for the child: the child is
 // carved, and nobody else gets its addresses.
-func TestPass_CarvesAChildForAnUnplacedRecord(t *testing.T) {
+func TestPass_CarvesAChildForARecordOfAnUnknownPath(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	l.inTenant("k", "10.0.9.0/24", 24)

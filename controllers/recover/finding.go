@@ -45,7 +45,8 @@ const (
 	ExportGone Kind = "ExportGone"
 	// ExportReplaced: the APIExport has another identity than the ledger's holders. There is no other finding then.
 	ExportReplaced Kind = "ExportReplaced"
-	// BlockWithoutClaim: the claim or child pool that holds a block does not exist, or the claim that holds a range.
+	// BlockWithoutClaim: the holder of a block, a claim or a child pool, does not exist; or the claim that holds a range
+	// does not exist.
 	BlockWithoutClaim Kind = "BlockWithoutClaim"
 	// ClaimWithoutBlock: a claim shows an address, and the ledger has no block or range of the claim.
 	ClaimWithoutBlock Kind = "ClaimWithoutBlock"

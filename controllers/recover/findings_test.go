@@ -12,7 +12,7 @@ import (
 )
 
 // A cooling block without claim and IPAllocation is no finding, until its cooldown ended long ago; see
-// TestVerify_Findings. A claim that still shows the block is a finding, and so is its IPAllocation.
+// TestVerify_Findings. A claim that still shows the block is a finding, and so is an IPAllocation that shows it.
 func TestVerify_AcceptsACoolingBlock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -49,7 +49,7 @@ func TestVerify_ComparesWhileTheExportIsUnreadable(t *testing.T) {
 }
 
 // An object that cannot be read is one finding. Its block or pool is not reported as missing an object.
-func TestVerify_Unreadable(t *testing.T) {
+func TestVerify_FindsAnUnreadableObjectOnce(t *testing.T) {
 	for name, change := range map[string]func(*scene) client.Object{
 		"a claim":           func(s *scene) client.Object { return s.claims["a"] },
 		"a record":          func(s *scene) client.Object { return s.records["a"] },

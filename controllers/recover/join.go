@@ -192,8 +192,8 @@ func (b *books) judge(held *block) {
 }
 
 // judgeDerived finds the missing IPPool and the missing claim of a derived pool. The controller makes a missing IPPool
-// again. A pool without blocks may be closed, and a closed pool rightly has no IPPool. The ledger does not record that
-// a pool is closed, so for a pool without blocks a missing IPPool is no finding.
+// again. A closed pool rightly has no IPPool, and only a pool without blocks can be closed. The ledger does not record
+// that a pool is closed, so for a pool without blocks a missing IPPool is no finding.
 func (b *books) judgeDerived(p *booked) {
 	if ledger.IsAddressSpace(p.ID) {
 		return
@@ -212,7 +212,7 @@ func (b *books) judgeDerived(p *booked) {
 	}.by(ConfirmRelease))
 }
 
-// overdue is the age at which a block that was bound for a CREATE has a claim, or is free: a sweep hints at the block
+// overdue is the age by which a block that was bound for a CREATE has a claim, or is free. A sweep hints at the block
 // within half a minute after promise.Grace, and some live reads follow. A cooldown or lease that ended so long ago
 // should be settled, too.
 const overdue = promise.Grace + time.Minute

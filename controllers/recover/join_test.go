@@ -59,8 +59,8 @@ var kept = []struct {
 	{"another range", func(b *books) { b.addPool(network("a", 1, ledger.PoolOpen)) }},
 }
 
-// TestRecord_EveryDifference compares lacks and differs with the table, for each ledger and object.
-func TestRecord_EveryDifference(t *testing.T) {
+// TestRecord_FindsEveryDifference compares lacks and differs with the table, for each ledger and object.
+func TestRecord_FindsEveryDifference(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{gen.Claim("a"), showing("a", 0), gen.Allocation("a", "p", nth(0).String()), unclaimed("a", 0), showing("a", 0, gen.ForRange())}
 	var got strings.Builder

@@ -17,8 +17,8 @@ type losses struct {
 	tries workqueue.TypedRateLimiter[ledger.PoolID] // backoff of each pool, by the passes that have left it frozen
 
 	mu      sync.Mutex
-	pools   map[ledger.PoolID]time.Time // the lost pools; when the next pass may begin for each
-	retired map[ledger.PoolID]bool      // retired before the loss, as a pass has found
+	pools   map[ledger.PoolID]time.Time // the lost pools, with the time from which a pass may begin for each
+	retired map[ledger.PoolID]bool      // pools that were retired before the loss, as a pass has found
 	await   map[ledger.PoolID]*nameless // the workspace path that each stuck pool waits for
 	hurried map[ledger.ClusterName]time.Time
 }

@@ -82,8 +82,9 @@ func TestWhole_BacksOffForAPoolThatStaysFrozen(t *testing.T) {
 	}
 }
 
-// When the path becomes known for which a lost pool waits, a pass begins at once, but at most once a minute for each
-// workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it likes.
+// A lost pool waits for the path of a workspace. When the path becomes known, a pass begins at once, but at most once a
+// minute for each workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it
+// likes.
 func TestNamed(t *testing.T) {
 	l := newLoss(t)
 	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
@@ -286,8 +287,8 @@ func TestPass_AdoptsAnAnsweredBlockUnderTheIDOfItsClaim(t *testing.T) {
 }
 
 // The block of an IPAllocation is adopted under the allocation ID that the IPAllocation shows, for its claim or for the
-// claim it was retained from. The claim finds its block by that ID, and the deletion of the IPAllocation frees the
-// block by it.
+// claim from which it was retained. By that ID the claim finds its block, and the deletion of the IPAllocation frees
+// the block.
 func TestPass_AdoptsABlockUnderItsAllocationID(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)

@@ -41,7 +41,7 @@ func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1
 
 // A lost ledger gets back its derived pools, with their exclusions, from the IPPools, and the holders of these pools
 // from the range claims.
-func TestAdopter_RangesComeBack(t *testing.T) {
+func TestAdopter_RestoresRanges(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	pool, id := l.network("a", "10.0.3.0/24")
@@ -88,7 +88,7 @@ func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
 }
 
 // When a derived pool was retired and made again, the status of its IPPool is that of the former pool for a moment. The
-// new pool is not lost for that.
+// new pool does not count as lost because of that.
 func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 	l := newLoss(t)
 	former, again := l.provisioned()
@@ -126,9 +126,9 @@ func TestAdopter_ServesAFrozenPoolWithoutAStatusAgain(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 }
 
-// A ledger is lost a moment after two networks were made, the lower one in the upper one, before their IPPools had a
-// status. An IPAllocation with a block of the lower one tells where both lie, so that nobody else gets their addresses.
-// It is not believed for an IPPool whose label is not that of its class and scope.
+// A ledger is lost a moment after two networks were made, one inside the other, before their IPPools had a status. An
+// IPAllocation with a block of the inner network tells where both lie, so that nobody else gets their addresses. The
+// IPAllocation does not count for an IPPool whose label does not fit its class and scope.
 func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		forge func(*ipamv1alpha1.IPPool)
@@ -175,8 +175,8 @@ func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
 	}
 }
 
-// A ledger is lost when the IPPool of a lower network was made, and not yet that of the upper one. The claim inside is
-// asked to look for its block, so that it makes both networks again. Nobody is asked for a retained block.
+// A ledger is lost after the IPPool of an inner network was made, and before the IPPool of the network around it. The
+// claim inside is requeued, so that it makes both networks again. For a retained block no claim is requeued.
 func TestAdopter_DoubtsTheClaimsOfAPoolWithoutTheOneAbove(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
@@ -195,8 +195,8 @@ func TestAdopter_DoubtsTheClaimsOfAPoolWithoutTheOneAbove(t *testing.T) {
 	}
 }
 
-// The restored copy has a pool at former addresses, and its IPPool was made again elsewhere a moment before. The
-// IPAllocation tells where it is.
+// The restored ledger has a pool at former addresses. A moment before the loss the pool was made again elsewhere, and
+// its new IPPool has no status yet. The IPAllocation tells where the pool is.
 func TestAdopter_BelievesNoFormerPlaceOfAPoolWithoutAStatus(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
@@ -215,7 +215,7 @@ func TestAdopter_BelievesNoFormerPlaceOfAPoolWithoutAStatus(t *testing.T) {
 
 // An IPPool that claims to be derived is not restored if its digest is not the one of its scope. Nor is it restored if
 // it is in a tenant's workspace, and claims to be shared by all workspaces: shared pools are the platform's.
-func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
+func TestAdopter_RestoresNoForgedPool(t *testing.T) {
 	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
 		"another digest": func(pool *ipamv1alpha1.IPPool) { pool.Status.ScopeDigest = "forged" },
 		"a tenant's": func(pool *ipamv1alpha1.IPPool) {
@@ -236,9 +236,9 @@ func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	}
 }
 
-// A claim may have a forged status, stored past webhooks and policies. It gets no range of another class, scope or
-// workspace, however old it is, and keeps no pool frozen.
-func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
+// A claim may have a forged status, stored past webhooks and policies. The claim gets no range of another class, scope
+// or workspace, however old it is, and keeps no pool frozen.
+func TestAdopter_GivesAForgedClaimNoRange(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	shared, id := l.network("a", "10.0.3.0/24")
@@ -289,7 +289,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 
 // Blocks that are unique within a network are adopted into the address space of their network, so that two blocks of
 // the same prefix do not conflict.
-func TestAdopter_AddressSpacesComeBack(t *testing.T) {
+func TestAdopter_RestoresAddressSpaces(t *testing.T) {
 	l := newLoss(t, gen.Class("flat", gen.UniqueWithin("network")))
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	for _, name := range []string{"a", "b"} {
@@ -313,8 +313,9 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	}
 }
 
-// The class of a claim without IPAllocation is deleted. Its block is adopted all the same, so that nobody else gets it:
-// into the address space of its network, if the pool has address spaces, or else into the pool itself.
+// The class of a claim without IPAllocation is deleted. The claim's block is adopted nevertheless, so that nobody else
+// gets it. If the pool has address spaces, the block goes into the address space of its network. Otherwise it goes into
+// the pool itself.
 func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
 	for name, spaced := range map[string]bool{"with address spaces": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -391,7 +392,7 @@ func TestAdopter_RestoresARangeThatWasMadeAgain(t *testing.T) {
 
 // A recovered pool that all workspaces share counts as one of the pools of the workspace that the IPPool's label names:
 // the one whose claim made it.
-func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
+func TestAdopter_CountsASharedRangeForItsMaker(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	pool, id := l.network("a", "10.0.3.0/24")
@@ -402,8 +403,8 @@ func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
 	}
 }
 
-// The restored ledger has the range of a claim. So the pass does not ask whether the class admits the claim's
-// workspace, nor waits for its path, and the range is served at once.
+// The restored ledger has the range of a claim. So the pass neither asks whether the class admits the claim's
+// workspace, nor waits for the workspace's path. The range is served at once.
 func TestAdopter_ServesARangeOfTheLedgerAtOnce(t *testing.T) {
 	l := newLoss(t, gen.Class("net", gen.PoolPer("network"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:w"}))
 	p, _ := l.provisioned()

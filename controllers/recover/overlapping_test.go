@@ -13,7 +13,7 @@ import (
 
 // Two networks with the same CIDR come back, each in its own address space, with their holders and with blocks of the
 // same prefix inside. The roles of the address spaces come from the IPPools, because the class may be deleted.
-func TestAdopter_OverlappingNetworksComeBack(t *testing.T) {
+func TestAdopter_RestoresOverlappingNetworks(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	networks := map[string]ledger.PoolID{}

@@ -29,7 +29,7 @@ type pool struct {
 	// within has the scope roles within which the block of a derived pool is unique. Without roles the block is unique
 	// in the parent.
 	within   []string
-	excluded []netip.Prefix // of a derived pool; those of an authored pool follow its spec
+	excluded []netip.Prefix // exclusions of a derived pool; those of an authored pool follow its spec
 	made     time.Time
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
 	had      *ipamv1alpha1.PoolLedger

@@ -22,9 +22,9 @@ func (l *loss) drains(id ledger.PoolID) {
 	must.Do(l.t, l.ledger.Pools().Drain(l.t.Context(), id))
 }
 
-// In the restored ledger a range drains, with a block inside, and its IPPool is being deleted. The claim that shows the
-// range does not get it. The pass fails, so that another one follows when the pool is gone.
-func TestAdopter_ARangeThatDrainsIsAFault(t *testing.T) {
+// In the restored ledger a range drains, with a block inside, and its IPPool is being deleted. A claim shows the range,
+// and does not get it. The pass fails, so that another pass follows when the pool is gone.
+func TestAdopter_FailsWhileARangeDrains(t *testing.T) {
 	l := newLoss(t)
 	former, _ := l.provisioned()
 	l.drains(former.ID)

@@ -51,7 +51,8 @@ func older(r, s record) int {
 	return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
 }
 
-// recorded returns, by claim, the rivals and the IPAllocations of the other holders that have their addresses.
+// recorded returns the records of the contested addresses, by claim: the rivals, and the IPAllocations of the present
+// holders.
 func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error) {
 	asked := map[ledger.ClaimID]bool{}
 	for _, r := range w.rivals {

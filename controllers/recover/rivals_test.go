@@ -25,7 +25,7 @@ func aged(name, cidr string, minutes int) *ipamv1alpha1.IPAllocation {
 
 // Of several IPAllocations with the same addresses, or parts of them, the oldest gets its block, in whichever order
 // they are read. The other claims are requeued.
-func TestPass_TheOlderRecordHasTheBlock(t *testing.T) {
+func TestPass_GivesTheBlockToTheOlderRecord(t *testing.T) {
 	older, younger, inside := aged("older", "10.0.0.0/28", 1), aged("younger", "10.0.0.0/28", 2), aged("inside", "10.0.0.4/30", 3)
 	for i, records := range [][]*ipamv1alpha1.IPAllocation{{older, younger, inside}, {younger, inside, older}, {inside, older, younger}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestPass_TheOlderRecordHasTheBlock(t *testing.T) {
 
 // The restored ledger has the block of a claim that was deleted since, and made again under the same name with the same
 // address. The block passes to the later claim, whose IPAllocation shows it, and the pool is whole.
-func TestPass_TheLaterClaimOfANameHasTheBlock(t *testing.T) {
+func TestPass_GivesTheBlockToTheLaterClaimOfTheName(t *testing.T) {
 	for name, known := range map[string]bool{"a server shows the later claim": true, "none does": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
@@ -72,9 +72,9 @@ func TestPass_TheLaterClaimOfANameHasTheBlock(t *testing.T) {
 	}
 }
 
-// A block that the ledger had before the loss stays with its claim, if that claim has an IPAllocation, even if the
-// IPAllocation of another claim is older.
-func TestPass_TheLedgerKnowsBetterThanARecord(t *testing.T) {
+// The ledger had a block before the loss, and the claim that has it shows it by an IPAllocation. The claim keeps the
+// block, even if the IPAllocation of another claim for the same addresses is older.
+func TestPass_PrefersTheLedgerToAnOlderRecord(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 	id := l.registers(pool, "10.0.0.0/16")

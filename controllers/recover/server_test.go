@@ -96,7 +96,7 @@ func TestServer_RefusesToRepair(t *testing.T) {
 	}
 }
 
-func TestAsk_Nobody(t *testing.T) {
+func TestAsk_SaysThatNoControllerListens(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "left.sock")
 	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "unix", left))(t)
@@ -121,8 +121,8 @@ func (w slow) Each(ctx context.Context, list client.ObjectList, visit func(ledge
 	return w.scene.Each(ctx, list, visit)
 }
 
-// After a verification that took long, the next one begins later: after two hundred times as long.
-func TestStart_RestsAfterAllThatWork(t *testing.T) {
+// After a long verification, the next one begins only after a pause that is two hundred times as long.
+func TestStart_RestsLongerAfterALongVerification(t *testing.T) {
 	s := newScene(t)
 	clock := clocktesting.NewFakeClock(time.Now())
 	v := NewVerifier(VerifierOptions{Ledger: s, World: slow{s, clock, 5 * time.Second}, Clock: clock})
@@ -175,8 +175,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// worked does not include the pause before the second comparison.
-func TestRest_WithoutThePause(t *testing.T) {
+// The pause before the second comparison does not count as work.
+func TestRest_DoesNotCountThePause(t *testing.T) {
 	s := newScene(t)
 	delete(s.records, "a")
 	v := NewVerifier(VerifierOptions{Ledger: s, World: s, Pause: 100 * time.Millisecond})

@@ -151,12 +151,12 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 }
 
 // errPathless: the path of a pool's workspace is not known yet, and IPAllocations of other workspaces name the pool by
-// that path. The workspace may also be bound nowhere, because kcp lists some objects of deleted workspaces.
+// that path. Or the workspace is bound nowhere: kcp lists some objects of deleted workspaces.
 var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
 
-// known returns an IPPool, usually as it is. But the IPPool of a frozen derived pool may show no CIDR, because it was
-// deleted, for example with its APIBinding, and made again. Then known returns a copy with the status that the ledger's
-// pool had.
+// known returns an IPPool as it is, with one exception. The IPPool of a frozen derived pool may show no CIDR, because
+// it was deleted, for example with its APIBinding, and made again. Then known returns a copy with the status that the
+// ledger's pool had.
 func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
 		return object
@@ -191,7 +191,7 @@ func (w *world) stick(p *pool, fault error) error {
 }
 
 // spread makes every pool of a space stuck if one of them is stuck, or if the block of a stuck child is missing in the
-// space: otherwise the missing addresses could be allocated to others. A pool that was retired before the loss lacks
+// space. Otherwise the missing addresses could be allocated to others. A pool that was retired before the loss lacks
 // nothing, and makes no other pool stuck.
 func (w *world) spread() {
 	spaces := map[ledger.SpaceID]*pool{}

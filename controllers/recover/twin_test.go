@@ -30,9 +30,9 @@ type tale struct {
 	objects []client.Object // pools, then claims, then IPAllocations
 }
 
-// TestJoin_RandomWorlds compares the findings of the join, in random worlds, with an oracle that judges each name
+// TestJoin_AgreesWithAnOracle compares the findings of the join, in random worlds, with an oracle that judges each name
 // alone.
-func TestJoin_RandomWorlds(t *testing.T) {
+func TestJoin_AgreesWithAnOracle(t *testing.T) {
 	t.Parallel()
 	found := map[Kind]int{}
 	for seed := range uint64(400) {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// The time between two periodic verifications is at least share times as long as the last one took. This minimum
-	// itself is at most rarest.
+	// The pause between two periodic verifications is at least share times as long as the last verification took. This
+	// minimum is never more than rarest.
 	share  = 200
 	rarest = 4 * time.Hour
 )
@@ -185,9 +185,9 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	return b, b.compare(ctx, v.World)
 }
 
-// compare joins the books with the objects of every workspace. The ledger was read before. So a block that is bound
-// later is missing in the books, while its objects are not; the second comparison settles that. Claims are listed
-// before IPAllocations, so that an IPAllocation which is written in between is seen.
+// compare joins the books with the objects of every workspace. The ledger was read before. So a block that was bound
+// since is missing in the books, although its objects exist; the second comparison settles that. Claims are listed
+// before IPAllocations, so that compare sees an IPAllocation that is written in between.
 func (b *books) compare(ctx context.Context, world World) error {
 	for _, list := range []client.ObjectList{
 		&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{},

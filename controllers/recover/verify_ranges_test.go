@@ -50,7 +50,7 @@ func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
 
 // Every difference between a derived pool, its IPPool and its range claim is a finding. If nothing differs, there is
 // none.
-func TestVerify_Ranges(t *testing.T) {
+func TestVerify_FindsEachDifferenceOfARange(t *testing.T) {
 	answered := promise.NewID("w", "default", "range")
 	shows := func(s *scene, _ ledger.Pool) {
 		s.claims["range"].Status.AllocationID = types.UID(answered)
@@ -121,9 +121,9 @@ func TestVerify_Ranges(t *testing.T) {
 	}
 }
 
-// The capacity of a pool with address spaces is that of its fullest one. An address space has the CIDR of its pool, and
-// does not count as overlapping it.
-func TestVerify_AddressSpaces(t *testing.T) {
+// The capacity of a pool with address spaces is that of the address space in which most addresses are taken. An address
+// space has the CIDR of its pool, which does not count as an overlap.
+func TestVerify_ShowsTheFullestAddressSpace(t *testing.T) {
 	s := newScene(t)
 	apart := testbed.Pool("w", "uid-of-apart", "10.9.0.0/16")
 	apart.Name = "apart"
@@ -177,10 +177,10 @@ func TestVerify_FindsAnAnswerWithoutAClaimOnlyWhenOverdue(t *testing.T) {
 	}
 }
 
-// A claim that shows an allocation ID holds the block under that ID, and the IPAllocation names that ID, also if one of
-// both cannot be read or the claim is gone. The ID does not count if it is that of another claim, or if the claim shows
-// no address.
-func TestVerify_AllocationIDs(t *testing.T) {
+// A claim that shows an allocation ID holds the block under that ID, and its IPAllocation names that ID. That is so
+// even if the claim is gone, or one of both objects cannot be read. The ID does not count if it is that of another
+// claim, or if the claim shows no address.
+func TestVerify_FindsBlocksByAllocationIDs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string

@@ -42,8 +42,8 @@ func TestVerify_AcceptsAHistoryInOrder(t *testing.T) {
 	s.wants()
 }
 
-// Each kind of finding appears for the damage that should cause it. want names the damage, and repair is the repair of
-// that finding; also lists the findings that follow from the damage.
+// Each kind of finding appears for the damage that should cause it. want names the kind, and repair is the repair of
+// that finding. also lists the findings that follow from the same damage.
 func TestVerify_Findings(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, tt := range []struct {
@@ -169,7 +169,7 @@ func TestKinds_AreExplained(t *testing.T) {
 	}
 }
 
-func TestVerify_NothingIsFoundInOrder(t *testing.T) {
+func TestVerify_FindsNothingInOrder(t *testing.T) {
 	s := newScene(t)
 	s.hold("leaves", "10.0.0.32/28")
 	s.claims["leaves"].DeletionTimestamp = new(metav1.Now())
@@ -220,8 +220,8 @@ func (s *scene) lease(left time.Duration) {
 	s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 }
 
-// A difference is no finding if the second comparison finds none, or another one.
-func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
+// A difference counts as a finding only if the second comparison finds it again, unchanged.
+func TestVerify_ReportsNoDifferenceThatChanges(t *testing.T) {
 	for name, tt := range map[string]struct{ before, between func(s *scene) }{
 		"a record that is written": {
 			func(s *scene) { delete(s.records, "a") },
@@ -258,8 +258,8 @@ func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
 	}
 }
 
-// If a part of the objects cannot be read, Verify returns no report: what was not read would seem to be missing.
-func TestVerify_AFaultIsNoReport(t *testing.T) {
+// If some objects cannot be read, Verify returns no report. Otherwise these objects would seem to be missing.
+func TestVerify_ReportsNothingIfAnObjectCannotBeRead(t *testing.T) {
 	s := newScene(t)
 	away := errors.New("a shard is away")
 	s.World = unreadable(func() error { return away })

@@ -96,8 +96,8 @@ func TestWhole_DoesNotTakeARetiredPoolForLost(t *testing.T) {
 	}
 }
 
-// After a pass that could not go on, the next process finds the pools lost, also those that the former process has
-// registered again. Nothing is allocated in between.
+// A pass could not go on. The next process finds the same pools lost, also those that the former process has registered
+// again. Nothing is allocated in between.
 func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 7)
@@ -126,9 +126,9 @@ func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 	l.wantWhole("after the pass", root, child)
 }
 
-// A key that cannot be read keeps the pools of its own space frozen, and the parent of a child that cannot be carved
-// because of the key. All other pools are made whole. Once the key is readable or deleted, these pools are made whole,
-// too.
+// A key that cannot be read keeps the pools of its own space frozen. It also keeps a parent frozen if a child cannot be
+// carved because of the key. All other pools are made whole. Once the key is readable or deleted, these pools are made
+// whole, too.
 func TestPass_FreezesOnlyThePoolsOfAnUnreadableKey(t *testing.T) {
 	for key, keeps := range map[string]string{
 		"pools/uid-of-p":                       "p",

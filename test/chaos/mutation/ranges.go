@@ -280,7 +280,7 @@ var ranges = []Mutant{
 		File:  "controllers/recover/pool.go",
 		Old:   "\tif len(p.within) == 0 {\n",
 		New:   "\tif true {\n",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_OverlappingNetworksComeBack"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_RestoresOverlappingNetworks"},
 	},
 	{
 		Name:  "a network comes back in the pool where a copy of the ledger has it",
