@@ -21,11 +21,11 @@ import (
 // read reads the facts about a holder. If a server says that a claim is gone, the facts include the claim's record, and
 // whether a later claim of the same name shows the block.
 func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) {
+	now := c.Clock.Now()
+	young := c.young(s, now) // as it was before a server looked for the claim: the answers of a slow kcp come long after
 	if f.verdict, err = c.ask(ctx, s); err != nil {
 		return f, err
 	}
-	now := c.Clock.Now()
-	young := c.young(s, now)
 	if s.workspace != nil && s.ranged == "" {
 		if f.record, err = c.findRecord(ctx, s); err != nil {
 			return f, err

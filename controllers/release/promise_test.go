@@ -139,6 +139,34 @@ func TestPromise_StaysIfItsClaimIsStoredWhileItIsAskedFor(t *testing.T) {
 	}
 }
 
+// A server lacks the claim while its CREATE may still succeed, and its answer comes when that is over: kcp is slow, or
+// other answers were waited for. The block stays, and the record that the claim has got meanwhile. A question that
+// begins later counts.
+func TestPromise_StaysIfTheAnswerComesLate(t *testing.T) {
+	t.Parallel()
+	for name, stored := range map[string]bool{"its claim is stored meanwhile": true, "it has failed": false} {
+		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+		p.pass(promise.Grace - 20*time.Second)
+		p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
+		p.oracle.asked = func() {
+			if p.oracle.times > 1 && stored {
+				p.oracle.answer.Verdict = live.Alive
+			} else if stored {
+				p.records()
+			}
+			p.pass(promise.Grace)
+		}
+		if settled := must.Get(p.Settle(t.Context(), p.given.Holder))(t); settled != stored || (p.kept() != nil) != stored {
+			t.Errorf("%s: settled = %t, and the record is %v; want that only a claim that is there settles the hint", name, settled, p.kept())
+		}
+		p.wantBlocks(p.is(ledger.Bound))
+		if !stored {
+			p.settled(p.given.Holder, nil)
+			p.wantBlocks()
+		}
+	}
+}
+
 // A list left out the claim, which has no record and thus no witness. Its block stays: it is left to the sweep, which
 // has a brake.
 func TestPromise_StaysIfItsClaimIsMissed(t *testing.T) {

@@ -366,6 +366,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/release", Tests: "TestPromise_StaysIf"},
 	},
 	{
+		Name:  "a CREATE is over by the time at which the answer about its claim comes",
+		File:  "controllers/release/facts.go",
+		Old:   "\tif s.workspace != nil && s.ranged == \"\" {\n\t\tif f.record,",
+		New:   "\tnow = c.Clock.Now()\n\tyoung = c.young(s, now)\n\tif s.workspace != nil && s.ranged == \"\" {\n\t\tif f.record,",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestPromise_StaysIf"},
+	},
+	{
 		Name:  "a record that a stale cache has stored after a restore proves that kcp has known its claim",
 		File:  "controllers/release/facts.go",
 		Old:   "return own.CreationTimestamp.Add(relisting).Before(at)",
