@@ -373,11 +373,13 @@ func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) erro
 }
 
 // dropFormer deletes the retained record of a former claim whose block this claim has now. The record cannot pass to
-// this claim, because the claimRef of a retained record can never be set again. If a newer record has taken the name,
-// that record stays, and dropFormer returns errUnseen.
+// this claim, because the claimRef of a retained record can never be set again. If the record has changed, or a newer
+// one has taken its name, it stays, and dropFormer returns errUnseen: when this claim goes meanwhile, its release makes
+// the record keep this claim's block.
 func (s *slot) dropFormer(ctx context.Context) error {
 	former := s.Record
-	err := s.client.Delete(ctx, former, client.Preconditions{UID: new(former.UID)})
+	exactly := client.Preconditions{UID: new(former.UID), ResourceVersion: new(former.ResourceVersion)}
+	err := s.client.Delete(ctx, former, exactly)
 	if apierrors.IsConflict(err) {
 		return errUnseen
 	}

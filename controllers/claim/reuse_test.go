@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // reuses returns a claim with the UID "later" that reuses a retained block of its name.
@@ -154,6 +155,40 @@ func TestReuse_KeepsTheFormerRecordIfTheClaimGoes(t *testing.T) {
 	now := gen.Allocation("c", "p", "")
 	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil || now.Spec.ClaimRef != nil {
 		t.Errorf("the record is %+v, %v; want that of the former claim", now, err)
+	}
+}
+
+// late calls then after each read of a claim, as if the server had answered late.
+type late struct {
+	Releases
+	then func()
+}
+
+func (l late) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
+	defer l.then()
+	return l.Releases.Alive(ctx, h)
+}
+
+// A claim has the block of a former claim, and goes after a server has shown it. Its release retains the block by the
+// record of the former claim. The pass, which goes on, deletes no record that keeps the block.
+func TestReuse_KeepsTheRecordOnceItKeepsTheBlockAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
+	kept := s.retains("c")
+	s.stored(gen.Claim("c", gen.UID("later"), gen.OfClass("internal")), door.Answer{})
+	to := kept.Holder
+	to.Claim = "later"
+	must.Get(s.ledger.Retained().HandOver(t.Context(), kept, allocator.Successor{Holder: to}))(t)
+	now := gen.Allocation("c", "p", "")
+	s.Releases = late{s.Releases, func() {
+		testbed.Read(t, s.tenant.Client, now)
+		record.Retain(now, "c", "later", kept.Until)
+		must.Do(t, s.tenant.Client.Update(t.Context(), now))
+	}}
+	_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c"))
+	testbed.Read(t, s.tenant.Client, now)
+	if now.AllocationID() != "later" || now.Spec.ClaimRef != nil {
+		t.Errorf("the record is %+v; want that of the claim that went, retained", now)
 	}
 }
 

@@ -282,6 +282,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide|TestReuse_KeepsTheFormerRecord"},
 	},
 	{
+		Name:  "a retained record is deleted that keeps another block since it was read",
+		File:  "controllers/claim/act.go",
+		Old:   "UID: new(former.UID), ResourceVersion: new(former.ResourceVersion)}",
+		New:   "UID: new(former.UID)}",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_KeepsTheRecord"},
+	},
+	{
 		Name:  "waits for etcd make the rounds of the sweep longer",
 		File:  "controllers/sweep/round.go",
 		Old:   "r.took += min(now.Sub(asked), stall)",
