@@ -27,6 +27,9 @@ func rangeOf(pool ledger.Pool) ledger.Block {
 
 // hold lets the claim hold a pool, unless another claim that exists holds it.
 func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
+	if err := d.knowsHolder(ctx, pool); err != nil {
+		return ledger.Block{}, err
+	}
 	held, err := pool, error(nil)
 	by := pool.Derived.Holder
 	switch {
@@ -46,6 +49,26 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	d.held = held
 	d.waits.nowhere()
 	return d.rangeOf(held), nil
+}
+
+// knowsHolder returns an error while the ledger may lack the claim that holds a pool: it was not compared with the
+// published records yet, or it has lost something. A claim that shows its range need not wait.
+func (d *decision) knowsHolder(ctx context.Context, pool ledger.Pool) error {
+	if d.claim.Status.AllocatedCIDR != "" || !d.r.Ledger.Recovery.Frozen(pool.ID) {
+		return nil
+	}
+	whole, err := d.r.Compare(ctx, pool.ID)
+	if err != nil || whole {
+		return err
+	}
+	if frozen := (&ledger.FrozenError{Pool: pool.ID, Lost: pool.Frozen}); frozen.Lost {
+		d.waits.at(nil)
+		d.waits.anyway()
+		return &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", pool.Name, frozen),
+		}
+	}
+	return errUnchecked
 }
 
 // rangeOf returns a pool as the block of the claim. In a dry run the claim does not hold it yet.

@@ -9,6 +9,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
@@ -16,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // holder returns the ID of the claim that holds the pool of the network; empty if none does.
@@ -74,6 +77,35 @@ func TestRange_IsRefusedWhileAnotherClaimHoldsIt(t *testing.T) {
 	n.restored = false
 	if answer := n.create(other); answer.Status.AllocatedCIDR != "2001:db8::/48" {
 		t.Errorf("answered %+v after the holder has gone; want the range", answer.Status)
+	}
+}
+
+// A copy of the ledger has the pool of a range, and lacks the claim that holds it since. Nobody else gets the range until
+// the ledger was compared with the published records, or while it is known to have lost something. The claim that shows
+// the range holds it again at once.
+func TestRange_IsHeldByNobodyElseOnceItsHolderIsLost(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.New(t).Client()
+	n := newNetworksIn(t, etcd, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	first := n.create(claim)
+	n.stored(claim, first)
+	must.Do(t, n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, ledger.ClaimID(id(first)), time.Time{})) // as in the copy
+	queue := n.Queue
+	n.start(testbed.Ledger(t, etcd, allocator.Options{Frozen: true}))
+	n.Ranges, n.Queue, n.Releases = n, queue, settles{n.servers, n}
+	other := ranged(scoped("w", vpc, "net", ""))
+	if answer, err := n.answered("tenant", other); !errors.Is(err, errUnchecked) || n.holder() != "" {
+		t.Errorf("answered %+v, %v, held by %q, before the pool was compared; want %v", answer, err, n.holder(), errUnchecked)
+	}
+	must.Do(t, n.ledger.Recovery().Freeze(t.Context(), n.made(vpc).ID, time.Time{}))
+	answer, err := n.answered("tenant", other)
+	if reason, message := reasonOf(answer); err != nil || reason != ipamv1alpha1.ReasonError || !strings.Contains(message, "frozen") || n.holder() != "" {
+		t.Errorf("answered %s: %s, %v, held by %q, by a ledger that has lost something; want it refused", reason, message, err, n.holder())
+	}
+	n.reconcile("v")
+	if got := n.holder(); got != ledger.ClaimID(id(first)) {
+		t.Errorf("%q holds the range, want the claim that shows it", got)
 	}
 }
 

@@ -45,6 +45,20 @@ var ranges = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsMadeAgain"},
 	},
 	{
+		Name:  "a range is held by a new claim while the ledger may lack the one that holds it",
+		File:  "controllers/claim/range.go",
+		Old:   "if d.claim.Status.AllocatedCIDR != \"\" || !d.r.Ledger.Recovery.Frozen(pool.ID) {",
+		New:   "if true {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsHeldByNobodyElse"},
+	},
+	{
+		Name:  "a claim that shows its range waits for a ledger that has lost something",
+		File:  "controllers/claim/range.go",
+		Old:   "if d.claim.Status.AllocatedCIDR != \"\" || !d.r.Ledger.Recovery.Frozen(pool.ID) {",
+		New:   "if !d.r.Ledger.Recovery.Frozen(pool.ID) {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsHeldByNobodyElse"},
+	},
+	{
 		Name:  "a range of a restored ledger stays with a claim that is gone",
 		File:  "controllers/recover/belief.go",
 		Old:   "case answer.Verdict != live.Gone:",
