@@ -104,6 +104,7 @@ func (c *Closer) held(
 		if all, err := c.HasAll(ctx, in, claim); err != nil || !all {
 			return p, false, errors.Join(errLost, err)
 		}
+		_, _ = find(ctx) // recovery may have given the range back meanwhile
 	}
 	return p, ok, ctx.Err()
 }

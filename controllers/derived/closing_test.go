@@ -165,6 +165,22 @@ func TestCloseRange_AllowsAClaimWithoutARange(t *testing.T) {
 	}
 }
 
+// The ledger gets a range back while a DELETE asks whether it has lost anything. The DELETE closes the range.
+func TestCloseRange_ClosesARangeThatComesBackMeanwhile(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("net", gen.OfClass("net"))
+	holder := promise.HolderOf(tenant, claim)
+	p := s.network("net", "a", "root", 24, ledger.Holder{})
+	claim.Status.AllocatedCIDR = p.CIDR.String()
+	s.HasAll = func(ctx context.Context, _ ledger.ClusterName, _ client.Object) (bool, error) {
+		_, err := s.alloc.Derived().Hold(ctx, p.ID, holder)
+		return true, err
+	}
+	if inside, err := s.CloseRange(t.Context(), tenant, claim, false); inside != "" || err != nil || s.object(p) != nil {
+		t.Errorf("CloseRange = %q, %v, and the object is %v; want the range closed, and no object", inside, err, s.object(p))
+	}
+}
+
 // A further DELETE of a Terminating claim does not close its range. However often the owner sends it, the CREATEs of
 // other workspaces in a shared network are served.
 func TestCloseRange_IgnoresATerminatingClaim(t *testing.T) {

@@ -40,8 +40,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	f.kept = shown || f.record != ownRecord && f.record != strayRecord && young
 	f.held = s.holding(c.seen(s.Claim), now)
 	if err == nil && f.held == nothing && own.has(int(f.record)) {
-		if all, err := c.HasAll(ctx, s.Cluster, s.slot.Record); err != nil || !all {
-			f.verdict = unknown // recovery may give the block back, by this record
+		if comesBack, err := c.comesBack(ctx, s); err != nil || comesBack {
+			f.verdict = unknown
 			return f, err
 		}
 	}
@@ -49,6 +49,16 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 		f.record = strayRecord
 	}
 	return f, err
+}
+
+// comesBack reports whether recovery may give the block of a holder back, by the record of the holder, or has just done
+// so. Recovery may end while HasAll asks. So the ledger is read again afterwards.
+func (c *Controller) comesBack(ctx context.Context, s *suspect) (bool, error) {
+	if all, err := c.HasAll(ctx, s.Cluster, s.slot.Record); err != nil || !all {
+		return true, err
+	}
+	_, held, err := c.Ledger.Blocks.Lookup(ctx, s.Claim)
+	return held, err
 }
 
 // young reports whether the CREATE that was answered with the holder's block or range may still succeed: it is recent,

@@ -217,3 +217,21 @@ func TestSettle_KeepsTheRecordOfABlockThatTheLedgerMayHaveLost(t *testing.T) {
 		}
 	}
 }
+
+// The ledger has nothing of a claim that is gone, and gets its block back while a release asks whether it has lost
+// anything. The record stays: by that record the next attempt retains or frees the block.
+func TestSettle_KeepsTheRecordOfABlockThatComesBackMeanwhile(t *testing.T) {
+	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	s.HasAll = func(context.Context, ledger.ClusterName, client.Object) (bool, error) {
+		s.ledger.released = false
+		return true, nil
+	}
+	s.ledger.released = true
+	last := gen.Claim("c")
+	last.Status.AllocatedCIDR = "10.0.0.0/28"
+	s.Deleted(s.holder, last, nil)
+	s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+	if settled, err := s.Settle(t.Context(), s.holder); settled || err != nil || s.record(t) == nil {
+		t.Errorf("settled = %t, %v, the record is %v; want the hint settled again, with the record", settled, err, s.record(t))
+	}
+}

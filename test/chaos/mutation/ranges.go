@@ -59,6 +59,13 @@ var ranges = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_IsHeldByNobodyElse"},
 	},
 	{
+		Name:  "a claim is deleted without its range that recovery gives back while it is asked",
+		File:  "controllers/derived/closing.go",
+		Old:   "\t\t_, _ = find(ctx) // recovery may have given the range back meanwhile\n",
+		New:   "",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_ClosesARange"},
+	},
+	{
 		Name:  "a range of a restored ledger stays with a claim that is gone",
 		File:  "controllers/recover/belief.go",
 		Old:   "case answer.Verdict != live.Gone:",

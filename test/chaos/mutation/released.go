@@ -366,6 +366,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_KeepsTheRecord"},
 	},
 	{
+		Name:  "the record of a block goes that recovery gives back while it is asked",
+		File:  "controllers/release/facts.go",
+		Old:   "\t_, held, err := c.Ledger.Blocks.Lookup(ctx, s.Claim)\n\treturn held, err",
+		New:   "\treturn false, nil",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_KeepsTheRecord"},
+	},
+	{
 		Name:  "a CREATE is over by the time at which the answer about its claim comes",
 		File:  "controllers/release/facts.go",
 		Old:   "\tif s.workspace != nil && s.ranged == \"\" {\n\t\tif f.record,",
