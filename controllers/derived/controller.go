@@ -116,7 +116,7 @@ func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
 // can be made there now.
 func (c *Controller) shown(ctx context.Context, p ledger.Pool) bool {
 	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(p.Cluster))
-	return err != nil || c.shows(ctx, cl, p) == ours
+	return err != nil || c.shows(ctx, cl.GetCache(), p) == ours
 }
 
 // watch notes since when a pool is idle. If the space of the pool has changed since the last call, the pool was used in

@@ -75,7 +75,7 @@ func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
 		return false, nil
 	}
 	cl, err := k.cluster(ctx, p)
-	return err == nil && k.shows(ctx, cl, p) == ours, err
+	return err == nil && k.shows(ctx, cl.GetCache(), p) == ours, err
 }
 
 func (k *Keeper) cluster(ctx context.Context, p ledger.Pool) (cluster.Cluster, error) {
@@ -93,12 +93,13 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	if err != nil {
 		return err
 	}
+	workspace, cache := cl.GetClient(), cl.GetCache()
 	begun, found := k.Clock.Now(), none
 	err = k.published.alone(ctx, p.ID, func(ctx context.Context) (err error) {
 		if k.published.has(p, begun) { // another caller has just created it
 			return nil
 		}
-		if found, err = k.create(ctx, cl, p); err == nil && found != anothers {
+		if found, err = k.create(ctx, workspace, cache, p); err == nil && found != anothers {
 			k.published.add(p, k.Clock.Now())
 		}
 		return err
@@ -114,7 +115,9 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 
 // create creates the IPPool of a pool that is open in the ledger, unless there is one. It returns whose IPPool the
 // cache shows then; none if it has created the IPPool, or the cache lags behind.
-func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) (sight, error) {
+func (k *Keeper) create(
+	ctx context.Context, workspace client.Client, cache client.Reader, p ledger.Pool,
+) (sight, error) {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
 		return none, ledger.ErrUnknownPool
 	} else if now.Closed() {
@@ -122,11 +125,11 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	}
 	object, err := k.object(ctx, p)
 	if err == nil {
-		err = cl.GetClient().Create(ctx, object)
+		err = workspace.Create(ctx, object)
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return k.shows(ctx, cl, p), nil
+		return k.shows(ctx, cache, p), nil
 	case err != nil:
 		return none, err
 	}
@@ -158,9 +161,9 @@ const (
 	anothers
 )
 
-func (k *Keeper) shows(ctx context.Context, cl cluster.Cluster, p ledger.Pool) sight {
+func (k *Keeper) shows(ctx context.Context, cache client.Reader, p ledger.Pool) sight {
 	shown := &ipamv1alpha1.IPPool{}
-	switch err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, shown); {
+	switch err := cache.Get(ctx, client.ObjectKey{Name: p.Name}, shown); {
 	case err != nil:
 		return none
 	case catalog.Shows(shown, p.Cluster, p):
