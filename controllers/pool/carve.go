@@ -133,9 +133,9 @@ func ofClass(err error) bool {
 	return ok && over.Class != ""
 }
 
-// asks returns the pool as it asks for its block. A pool with the label of a slice asks as a slice only if the ledger
-// has given its workspace that slice. For any other pool the label is left out of the result: a user could store the
-// label past all policies, and no limit would bound the pool.
+// asks returns the pool with which the pass requests a block. The result lacks the label of a slice, unless the ledger
+// has given that slice to the pool's workspace, and to no other pool of it. Otherwise a user who stores the label past
+// all policies would get a pool that no limit bounds.
 func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	of, labelled := p.pool.Labels[ipamv1alpha1.LabelSlice]
 	if !labelled {

@@ -140,10 +140,10 @@ func (a *Adopter) hold(ctx context.Context, r record) error {
 	return nil
 }
 
-// unique returns the part of a claim's scope within which its block is unique. The class says which roles those are,
-// and never changes them. If the class is deleted, the address spaces of the pool show the roles. If the pool has no
-// address spaces either, unique returns nil, and the block is adopted into the pool itself. Nobody else gets its
-// addresses then: a pool with blocks of its own has no address spaces.
+// unique returns the part of a claim's scope within which its block is unique: the roles in uniqueWithin of its class,
+// which is immutable. If the class was deleted, the address spaces of the pool show these roles. If the pool has no
+// address spaces either, unique returns nil, and the block is adopted into the pool itself. Once the pool is served, a
+// block of its own keeps it from getting an address space, which could give the same addresses again.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil

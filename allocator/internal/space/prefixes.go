@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes to values. There are millions of prefixes: those of IPv4, and the /64s of IPv6, have keys of
-// eight bytes instead of 32. The zero value is empty.
+// prefixes maps prefixes to values. It saves memory, because there are millions of prefixes: the key of an IPv4 prefix,
+// or of an IPv6 /64, takes eight bytes, and any other key takes 32. The zero value is empty.
 type prefixes[V any] struct {
 	four      map[uint64]V // the address, then the length in the lowest byte
 	sixtyFour map[uint64]V // the first half of the address

@@ -49,8 +49,8 @@ func (c *Catalog) terms(
 	return class, pool, view.Err()
 }
 
-// mayServe reports whether the workspace of a pool may be bound. For a draining pool only a binding counts that an
-// endpoint shows, because such a pool usually drains because its workspace was unbound.
+// mayServe reports whether the workspace of a pool may be bound. A pool usually drains because its workspace was
+// unbound. So if the pool drains, its workspace counts as bound only while an endpoint shows the binding.
 func (c *Catalog) mayServe(p ledger.Pool) bool {
 	return c.Directory.Bound(p.Cluster) || p.State != ledger.PoolDraining && c.MayBeBound(p.Cluster)
 }

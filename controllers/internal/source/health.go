@@ -82,8 +82,8 @@ var overdue = &overdueLists{
 		[]string{"kind"}, nil),
 }
 
-// overdueLists collects the lists that are overdue. Safe for concurrent use. The lock of a health is taken before its
-// lock.
+// overdueLists collects the lists that are overdue. Safe for concurrent use. Lock order: health.mu, then
+// overdueLists.mu.
 type overdueLists struct {
 	desc *prometheus.Desc
 
