@@ -12,7 +12,7 @@ import (
 
 // While address spaces go, Changes never returns more changes of their pool than there are. Otherwise the next process
 // would find that its ledger has lost some.
-func TestChanges_NeverCountsTooMany(t *testing.T) {
+func TestChanges_NeverReturnsMoreThanThereAre(t *testing.T) {
 	const rounds, several = 16, 50
 	var most atomic.Int64
 	note := func(ps Pools) {

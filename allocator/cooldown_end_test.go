@@ -12,7 +12,7 @@ import (
 )
 
 // When a cooldown ends, a cooldown that ends half a second later goes on.
-func TestCooldown_EndsNoneEarly(t *testing.T) {
+func TestCooldown_EndsWithoutEndingALaterCooldown(t *testing.T) {
 	i := newIcebox(t)
 	first, second := i.bind(request("p", "a", 28)), i.bind(request("p", "b", 28))
 	i.release("a")

@@ -29,7 +29,7 @@ func TestCooldown_EndsWithItsPool(t *testing.T) {
 	i.holds(0)
 }
 
-func TestCooldown_LetsAPoolInUseStay(t *testing.T) {
+func TestCooldown_GoesOnInAPoolInUse(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
 	i.bind(request("p", "b", 28))
@@ -105,7 +105,7 @@ func TestCooldown_MovesASlice(t *testing.T) {
 }
 
 // When a published record is adopted, the blocks that cool at its prefix are freed.
-func TestCooldown_MakesWayForARecord(t *testing.T) {
+func TestCooldown_EndsIfARecordOfItsPrefixIsAdopted(t *testing.T) {
 	for name, adopted := range map[string]ledger.Request{
 		"of the very block":    exactly(request("p", "b", 0), "10.0.0.0/28"),
 		"of a part":            exactly(request("p", "b", 0), "10.0.0.4/32"),

@@ -124,7 +124,7 @@ func TestCooldown(t *testing.T) {
 }
 
 // A claim with the former holder's name gets the cooling block back at once.
-func TestCooldown_GivesTheBlockBackToItsName(t *testing.T) {
+func TestCooldown_GivesTheBlockBackToTheFormerHoldersName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request ledger.Request
 		want    string
@@ -201,7 +201,7 @@ func TestCooldown_WakesAtItsEnd(t *testing.T) {
 }
 
 // A waiting claim with the former holder's name is woken when the block begins to cool.
-func TestCooldown_WakesItsName(t *testing.T) {
+func TestCooldown_WakesAClaimWithTheFormerHoldersName(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
 	i.Waits().Add(named("new", "a", 24))
@@ -214,7 +214,7 @@ func TestCooldown_WakesItsName(t *testing.T) {
 }
 
 // A claim with the former holder's name has waited for the end of a freeze. It is woken then, although nothing is free.
-func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
+func TestCooldown_WakesAClaimWithTheFormerHoldersNameAfterAFreeze(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
 	i.release("a")
@@ -256,7 +256,7 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 
 // A claim gets its former block back whatever the limit of its workspace is, because the limit counts the block
 // already. So the claim is woken as soon as it begins to wait.
-func TestCooldown_WakesForAFormerBlockBeyondALimit(t *testing.T) {
+func TestCooldown_WakesAClaimForItsFormerBlockDespiteTheLimit(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(limited(16, 0, request("p", "a", 28)))
 	i.release("a")

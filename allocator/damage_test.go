@@ -72,7 +72,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 
 // A value that cannot be read when the ledger is opened stops its own space, and errors name its key. All other spaces
 // go on. When the key can be read again, or is gone, the next Allocator that opens the ledger serves that space.
-func TestUnreadable_StopsItsSpaceAlone(t *testing.T) {
+func TestUnreadable_StopsOnlyTheSpaceOfTheKey(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {
 			t.Run(kind+" "+key, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestUnreadable_StopsItsSpaceAlone(t *testing.T) {
 
 // A newer program has registered a pool whose record cannot be read. That pool may overlap any other, so no root pool
 // is registered. When the record can be read, memory has the blocks that were bound in the pool meanwhile.
-func TestUnreadable_LetsNoRootPoolBeRegistered(t *testing.T) {
+func TestUnreadable_PreventsRegisteringARootPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
 	newer := ledger.Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: ledger.PoolOpen}
@@ -198,7 +198,7 @@ func TestUnreadable_LetsAListGoOn(t *testing.T) {
 
 // A child pool is retired by a transaction of its parent. While a key of the child's own space cannot be read, the
 // child and its block stay, because that key may be a block.
-func TestUnreadable_KeepsAChild(t *testing.T) {
+func TestUnreadable_PreventsRetiringAChildPool(t *testing.T) {
 	for _, key := range []string{"spaces/child/blocks/nonsense", "spaces/child/head", "pools/child"} {
 		t.Run(key, func(t *testing.T) {
 			l := withPool(t, "10.0.0.0/24")

@@ -53,7 +53,7 @@ func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 }
 
 // Of many claims that want to hold a pool, one gets it, and the others are told which one.
-func TestHold_IsGivenToOneOfMany(t *testing.T) {
+func TestHold_LetsOneOfManyClaimsHoldThePool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	for round := range 10 {
 		p := l.provision("p", 24, ofNetwork("net", fmt.Sprint(round)))
@@ -127,7 +127,7 @@ func TestProvision_LeavesNoBlockInARetiredPool(t *testing.T) {
 
 // A range is closed at the moment of a bind in the range, or in its address space. If the bind comes first, the closing
 // is refused. If the closing comes first, the bind is refused.
-func TestBegin_RefusesTheClosingOrTheBind(t *testing.T) {
+func TestBegin_NeverSucceedsTogetherWithABind(t *testing.T) {
 	for name, within := range map[string]func(*fixture, ledger.PoolID) ledger.PoolID{
 		"the range":        func(_ *fixture, id ledger.PoolID) ledger.PoolID { return id },
 		"an address space": func(l *fixture, id ledger.PoolID) ledger.PoolID { return l.space(id, "b").ID },

@@ -18,7 +18,7 @@ import (
 
 // If the comparisons of a call do not hold, that call alone is refused. The other calls of its transaction need one
 // more transaction.
-func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
+func TestGroup_FailsOnlyTheRefutedCall(t *testing.T) {
 	const others = 8
 	l := withPool(t, "10.0.0.0/16")
 	stale, gone := l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
@@ -108,7 +108,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 
 // A caller binds a bound claim again and again. That costs the other calls one transaction in all, and not every second
 // one.
-func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
+func TestBind_CostsOtherCallsOneTransactionHoweverOftenRepeated(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	bound := l.bind(request("p", "bound", 28))
 	l.bind(request("p", "bound", 28))
@@ -133,7 +133,7 @@ func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 
 // Calls that each need a transaction of their own do not split the calls of another workspace, which share a
 // transaction.
-func TestGroup_IsNotPartedByCallsOfAnotherWorkspace(t *testing.T) {
+func TestGroup_IsNotSplitByCallsOfAnotherWorkspace(t *testing.T) {
 	const many = 8
 	l := withPool(t, "10.0.0.0/16")
 	sent := l.transactionsOf(2*many, func(all *sync.WaitGroup) {

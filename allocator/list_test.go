@@ -76,7 +76,7 @@ func dense(first string, n int) []netip.Prefix {
 
 // A list, whole or in parts, has every block once, in order. However the blocks lie, etcd counts not many more keys for
 // the list than it reads. Only the first page behind a hole may make it count many.
-func TestList_CountsLittleMoreThanItReads(t *testing.T) {
+func TestList_MakesEtcdCountFewMoreKeysThanItReads(t *testing.T) {
 	const page, blocks = 64, 10_000
 	for name, pools := range map[string]map[string][]netip.Prefix{
 		"hosts":            {"10.0.0.0/8": dense("10.0.0.0/32", blocks)},

@@ -115,7 +115,7 @@ func TestOffice_KeepsAFormerWriterFromOtherKeys(t *testing.T) {
 
 // A process that has taken the office, and has not got the answer, finds its own head when it tries again. It fails
 // with ErrDeposed if another process has taken the office meanwhile, or the head is lost or older.
-func TestOffice_IsFoundTakenAfterALostAnswer(t *testing.T) {
+func TestOffice_FindsItsOwnHeadAfterALostAnswer(t *testing.T) {
 	for name, meanwhile := range map[string]func(*fixture){
 		"it was taken":               func(*fixture) {},
 		"and by somebody else since": func(l *fixture) { l.open() },

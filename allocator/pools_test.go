@@ -220,7 +220,7 @@ func TestRead_TellsTheTimeAndTheRevision(t *testing.T) {
 
 // A pool may hold a block if it has one, or if a key of its space cannot be read. The blocks of derived pools do not
 // count.
-func TestMayHold_CountsKeysThatCannotBeRead(t *testing.T) {
+func TestMayHold_IsTrueWhileAKeyCannotBeRead(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	want := func(what string, want bool) {

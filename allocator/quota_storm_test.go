@@ -137,7 +137,7 @@ func size(written string) int {
 
 // A limit has room for one of two claims, which is held for the first. If the first does not take that room, for
 // whatever reason, the second is woken. If the first gets other room instead, the second is not woken.
-func TestQuota_PassesOnAHoldThatEndsUnused(t *testing.T) {
+func TestQuota_WakesTheNextClaimIfAHoldEndsUnused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(*room) error
 		want []ledger.ClaimID

@@ -116,7 +116,7 @@ func TestDue_NamesEachLeaseThatIsOver(t *testing.T) {
 	}
 }
 
-func TestReleaseFor_FreesABlockOnlyAsGiven(t *testing.T) {
+func TestReleaseFor_FreesOnlyAnUnchangedBlock(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
 	kept, ok, err := l.Retained().Retain(t.Context(), "c", time.Time{})

@@ -43,7 +43,7 @@ func TestSpace(t *testing.T) {
 
 // A request that would begin an address space, and is not queued, leaves nothing of the space in memory: a tenant may
 // send very many.
-func TestSpace_LeavesWithARequestThatIsNotQueued(t *testing.T) {
+func TestSpace_IsForgottenIfItsRequestIsNotQueued(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
 	l.pool("p", "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()

@@ -143,7 +143,7 @@ func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
 }
 
 // The list of a pool begins behind a place, also if that place lies before the pool.
-func TestList_BeginsAPoolBehindAPlace(t *testing.T) {
+func TestList_BeginsAfterTheGivenPosition(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))

@@ -192,7 +192,7 @@ var losses = map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
 
 // The transaction of an operation is lost before it was sent, or its answer after it was committed. Every operation
 // ends as it does without such a fault.
-func TestUnknownOutcome_IsAsIfNothingHadHappened(t *testing.T) {
+func TestUnknownOutcome_DoesNotChangeTheResultOfAnOperation(t *testing.T) {
 	for point, arm := range losses {
 		for name, op := range calls() {
 			t.Run(name+", "+point, func(t *testing.T) {

@@ -124,7 +124,7 @@ func TestWaiting_WakesTheOldestThatFits(t *testing.T) {
 	r.sameAsLedger()
 }
 
-func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
+func TestWaiting_WakesAClaimAtOnceIfThereIsRoom(t *testing.T) {
 	r := newRoom(t)
 	r.Waits().Add(request("p", "c", 25))
 	r.wantWoken("c")
@@ -179,7 +179,7 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 }
 
 // A claim keeps its place in the list when its transaction fails.
-func TestWaiting_KeepsItsPlaceOverAFault(t *testing.T) {
+func TestWaiting_KeepsTheOrderWhenATransactionFails(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
 	r.Waits().Add(since(1, request("p", "old", 24)))

@@ -54,7 +54,7 @@ func TestStart_KeepsItsData(t *testing.T) {
 
 // etcd keeps its log of transactions in memory, for other members. This log does not grow with the size of the
 // transactions.
-func TestLog_IsShort(t *testing.T) {
+func TestLog_DoesNotGrowWithTheSizeOfTransactions(t *testing.T) {
 	const size, puts = 128 << 10, 2000
 	s := mustStart(t, t.TempDir())
 	heap := func() uint64 {

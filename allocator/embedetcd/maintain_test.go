@@ -105,7 +105,7 @@ func TestTend_WarnsBeforeNoSpace(t *testing.T) {
 	}
 }
 
-func TestTend_EndsNoSpace(t *testing.T) {
+func TestTend_MakesAFullServerWritableAgain(t *testing.T) {
 	s := small(t, 4<<20)
 	fillUp(t, s, func(int) string { return "k" })
 	for !must.Get(s.alarmed(t.Context()))(t) { // etcd raises the alarm after its answer

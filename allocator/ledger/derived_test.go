@@ -2,7 +2,7 @@ package ledger
 
 import "testing"
 
-func TestDerivedID_TellsApart(t *testing.T) {
+func TestDerivedID_DiffersForDifferentPools(t *testing.T) {
 	ref := func(name string) ScopeRef { return ScopeRef{Kind: "Network", Name: name} }
 	seen := map[PoolID]string{}
 	for what, d := range map[string]Derived{
@@ -25,7 +25,7 @@ func TestDerivedID_TellsApart(t *testing.T) {
 	}
 }
 
-func TestDerivedID_IsTheSameForTheSame(t *testing.T) {
+func TestDerivedID_IsTheSameForTheSamePool(t *testing.T) {
 	scope := func() Scope {
 		return Scope{"network": {Kind: "Network", Name: "n"}, "location": {Kind: "Location", Name: "l"}, "rack": {Kind: "Rack", Name: "r"}}
 	}

@@ -8,7 +8,7 @@ import (
 
 // A claim belongs to its namespace if namespaces are the tenants, else to its cluster. An object without a namespace
 // belongs to the cluster.
-func TestTenant_SaysWhoseAClaimIs(t *testing.T) {
+func TestTenant_IsTheNamespaceOrTheCluster(t *testing.T) {
 	byNamespace := ledger.ByNamespace("uid")
 	for _, tt := range []struct {
 		cluster   ledger.ClusterName

@@ -43,7 +43,7 @@ var lines = []string{
 }
 
 // No command prints a control character of a hostile server, or a line that the server made up.
-func TestHostile_NoCommandPassesItOn(t *testing.T) {
+func TestHostile_NoCommandPrintsControlCharacters(t *testing.T) {
 	for _, given := range []struct {
 		bound    bool
 		coloured screen.Paint
@@ -80,7 +80,7 @@ func TestHostile_EveryCommand(t *testing.T) {
 }
 
 // Errors of the server are printed without its control characters.
-func TestHostile_ErrorsPassNothingOn(t *testing.T) {
+func TestHostile_ErrorsHaveNoControlCharacters(t *testing.T) {
 	server := newEvil(t, false)
 	for _, line := range retrying {
 		s := stage.New(t)

@@ -18,7 +18,7 @@ import (
 )
 
 // A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
-func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
+func TestAbandoned_KeepsTheAddressOfAClaimThatOnlyTheCacheLacks(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
 	testbed.Delete(t, s.Management, address)
@@ -30,7 +30,7 @@ func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
 }
 
 // An address of a claim that is gone is given back when its IPAddress is deleted, and no earlier.
-func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
+func TestAbandoned_WaitsUntilTheIPAddressIsDeleted(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), address, held)
 	s.reconcile(claim)
@@ -41,7 +41,7 @@ func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
 }
 
 // What the cache does not show yet is deleted with the claim all the same.
-func TestRelease_WhatTheCacheLacks(t *testing.T) {
+func TestRelease_DeletesObjectsThatTheCacheLacks(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
 	s.hidden[address], s.hidden[held] = true, true
@@ -80,7 +80,7 @@ func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
 }
 
 // What is in the way is said, and left as it is.
-func TestClaim_InTheWay(t *testing.T) {
+func TestClaim_ReportsAndKeepsAnObjectInItsWay(t *testing.T) {
 	claim, other := machine("web"), machine("other")
 	foreign := bound(other, "192.0.2.9")
 	foreign.Name = claimName(claim.Name)
@@ -141,7 +141,7 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 
 // An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
 // Cluster API refuses such a change, while its webhooks answer.
-func TestRelease_OfAPoolOfAnother(t *testing.T) {
+func TestRelease_WorksAfterThePoolRefChangesProvider(t *testing.T) {
 	claim, address, held := served()
 	claim.Spec.PoolRef = capiv1.IPPoolReference{APIGroup: capiv1.GroupVersion.Group, Kind: "InClusterIPPool", Name: "lab"}
 	s := newScene(t, lab(), claim, address, held)

@@ -116,7 +116,7 @@ func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 }
 
 // A reconcile may come before the event by which the IPAddressClaim went. Nothing is decided before.
-func TestAbandoned_BeforeItsEvent(t *testing.T) {
+func TestAbandoned_WaitsForTheEventOfTheDeletion(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(1, 150, time.Now())
 	s.reach(1000)
@@ -141,7 +141,7 @@ func TestAbandoned_AStandbyTakesOver(t *testing.T) {
 
 // What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
 // IPAddressClaims was restored, though its revision does not show it.
-func TestAbandoned_ManyAtOnce(t *testing.T) {
+func TestAbandoned_ReleasesAtMostAFewUnseenClaims(t *testing.T) {
 	for count, want := range map[int]int{few: 0, 5 * few: 4 * few} {
 		s := beside(t, "one")
 		claims := s.forgotten(count, 0, time.Now().Add(-time.Hour))

@@ -76,7 +76,7 @@ func (w *watched) Now() time.Time {
 
 // While a second CREATE of a name waits for its turn, the claim of the first one is stored. The second CREATE then sees
 // that claim, and gets no block.
-func TestAnswer_LooksAgainAfterItsTurn(t *testing.T) {
+func TestAnswer_SeesAClaimThatWasStoredWhileItWaited(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	times := &watched{s.now, func() {}}

@@ -263,7 +263,7 @@ func TestReconcile_KeepsThePolicyOfAnAnsweredClaim(t *testing.T) {
 
 // An event tells the first refusal of a claim, even if the answer to CREATE has set the refusal. The claim is not
 // written.
-func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
+func TestReconcile_EmitsOneEventForARefusalInTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	t.Cleanup(func() { unmet.remove(requestIn("tenant", "refused")) })

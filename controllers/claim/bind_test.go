@@ -76,7 +76,7 @@ func TestBind_FindsTheBlockOfALostAnswer(t *testing.T) {
 }
 
 // A claim for an address that a pool excludes does not wait for room in this pool, because no room there can serve it.
-func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
+func TestTry_DoesNotWaitAtAPoolThatExcludesItsAddress(t *testing.T) {
 	t.Parallel()
 	pool, exact := gen.Pool("a"), netip.MustParsePrefix("10.0.0.4/32")
 	registered := testbed.Pool("tenant", string(pool.UID), "10.0.0.0/24")

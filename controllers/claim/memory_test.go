@@ -98,7 +98,7 @@ func shownSlot(version string) record.Slot {
 
 // If the record of another claim name was in the way, the claim's own record gets another name. Under that name the
 // cache is trusted.
-func TestMemory_TrustsTheCacheUnderAnotherName(t *testing.T) {
+func TestMemory_TrustsTheCacheOnceTheRecordGetsAnotherName(t *testing.T) {
 	m, _ := newMemory()
 	m.met("uid", shownSlot(""))
 	if m.hides("uid", record.Slot{Name: "alloc-2"}) {

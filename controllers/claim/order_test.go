@@ -100,7 +100,7 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 
 // A former claim was woken, and then deleted. The new claim of its name does not inherit the former one's turn: the new
 // claim comes after all older claims, and does not keep them waiting.
-func TestOrder_ForgetsAFormerClaim(t *testing.T) {
+func TestOrder_PutsANewClaimBehindAllOlderClaims(t *testing.T) {
 	t.Parallel()
 	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
 	s := newScene(t, allocator.Options{}, offered(), claim("again", time.Hour), claim("old", time.Minute))
@@ -141,7 +141,7 @@ func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 
 // An older claim was woken. A younger claim is behind it at each pool that could serve the older claim. While the older
 // claim does not know its pools, the younger claim is behind it at every pool.
-func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
+func TestOrder_HoldsAtEachPoolThatCouldServeTheOlderClaim(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string

@@ -83,7 +83,7 @@ func TestRange_IsRefusedWhileAnotherClaimHoldsIt(t *testing.T) {
 // A copy of the ledger has the pool of a range, and lacks the claim that holds it since. Nobody else gets the range until
 // the ledger was compared with the published records, or while it is known to have lost something. The claim that shows
 // the range holds it again at once.
-func TestRange_IsHeldByNobodyElseOnceItsHolderIsLost(t *testing.T) {
+func TestRange_IsKeptForAHolderThatTheLedgerHasLost(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.New(t).Client()
 	n := newNetworksIn(t, etcd, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -184,7 +184,7 @@ func TestRange_IsHeldAgainByAClaimSeenLate(t *testing.T) {
 // The ledger has lost the pool of a range, and only the claim shows the range's CIDR. The claim gets the same range
 // again, even if lower addresses are free. If another claim has the addresses of the range now, the first claim goes on
 // showing them until they are taken back. A claim that no server knows gets nothing.
-func TestRange_IsMadeAgainWhereItsClaimShowsIt(t *testing.T) {
+func TestRange_IsMadeAgainWithTheCIDRThatItsClaimShows(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ taken, deleted, again bool }{
 		"nobody came":        {again: true},

@@ -171,7 +171,7 @@ func (l late) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim
 
 // A claim has the block of a former claim, and goes after a server has shown it. Its release retains the block by the
 // record of the former claim. The pass, which goes on, deletes no record that keeps the block.
-func TestReuse_KeepsTheRecordOnceItKeepsTheBlockAgain(t *testing.T) {
+func TestReuse_KeepsTheRecordOfABlockThatIsRetainedAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
 	kept := s.retains("c")

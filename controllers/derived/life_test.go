@@ -179,7 +179,7 @@ func TestCloseRange_NeedsTheOffice(t *testing.T) {
 
 // A process that has lost the office allows no DELETE on its old memory: neither that of a claim whose range it does
 // not know, nor that of a class whose pools it does not know.
-func TestCloseRange_NeedsTheOfficeWhereNothingIsHeld(t *testing.T) {
+func TestCloseRange_NeedsTheOfficeEvenIfItKnowsNoRange(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("range-net", gen.OfClass("net"))
 	testbed.Create(t, s.workspace, claim)

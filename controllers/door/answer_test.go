@@ -73,7 +73,7 @@ func TestAnswer_ManagedFields(t *testing.T) {
 }
 
 // The warning of an answer is one of the server.
-func TestAnswer_PassesTheWarningOn(t *testing.T) {
+func TestAnswer_ReturnsTheWarning(t *testing.T) {
 	for _, want := range [][]string{nil, {"a block beside the ranges"}} {
 		s := answering(t, Answer{Status: boundAnswer.Status, Warning: strings.Join(want, "")}, nil)
 		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))

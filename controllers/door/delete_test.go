@@ -164,7 +164,7 @@ func closing(t *testing.T, by deletes) (remove func(cluster string, annotated in
 }
 
 // However many large DELETEs of a workspace wait, those of another one are decided. Each that waits keeps the head of its claim alone.
-func TestCloseRange_LargeOnesKeepNobodyWaiting(t *testing.T) {
+func TestCloseRange_DecidesOthersWhileLargeDeletesWait(t *testing.T) {
 	const large = 2 * largeBody
 	waits, wake := make(chan struct{}, 2*largeInFlight), make(chan struct{})
 	remove := closing(t, deletes{closed: func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, _ bool) (string, error) {
@@ -188,7 +188,7 @@ func TestCloseRange_LargeOnesKeepNobodyWaiting(t *testing.T) {
 }
 
 // Dry runs of DELETEs, which a user may send in a loop, have a share of their own in each workspace.
-func TestCloseRange_FewDryRunsAtOnce(t *testing.T) {
+func TestCloseRange_LimitsConcurrentDryRuns(t *testing.T) {
 	var now, most atomic.Int32
 	waits, wake := make(chan struct{}, 3*dryShare), make(chan struct{})
 	remove := closing(t, deletes{closed: func(in ledger.ClusterName, _ *ipamv1alpha1.IPClaim, dry bool) (string, error) {

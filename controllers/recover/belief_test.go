@@ -25,7 +25,7 @@ func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1al
 // The block of a claim without IPAllocation is adopted if the pool admits the claim's workspace and nobody has the
 // addresses. The claim takes no addresses from an IPAllocation, whichever of the two is read first, and keeps no pool
 // frozen.
-func TestPass_AdoptsTheBlockOfAClaimAlone(t *testing.T) {
+func TestPass_AdoptsTheBlockOfAClaimWithoutAnIPAllocation(t *testing.T) {
 	l := newLoss(t)
 	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
 	closed := l.had(gen.Pool("closed"), "10.1.0.0/16", "lost", 7)

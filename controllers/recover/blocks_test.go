@@ -127,7 +127,7 @@ func heap() int64 {
 }
 
 // Of two blocks of one claim the first is kept, also if neither has a name.
-func TestBlocks_KeepsTheFirstWithoutANameToo(t *testing.T) {
+func TestBlocks_KeepTheFirstOfTwoBlocksWithoutAName(t *testing.T) {
 	t.Parallel()
 	var kept blocks
 	rng := rand.New(rand.NewPCG(3, 4))

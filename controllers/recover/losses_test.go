@@ -129,7 +129,7 @@ func TestNamed(t *testing.T) {
 
 // A finalizer of the owner may keep the IPPool of a retired pool for ever, with its status. The retired pool is not
 // restored if another pool has its addresses.
-func TestPass_LeavesOutARetiredPoolWhoseIPPoolStays(t *testing.T) {
+func TestPass_DoesNotRestoreARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
@@ -146,7 +146,7 @@ func TestPass_LeavesOutARetiredPoolWhoseIPPoolStays(t *testing.T) {
 
 // A retired root pool, too, is not restored if a later root pool has its addresses. It keeps no pool of its address
 // domain frozen.
-func TestPass_LeavesOutARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
+func TestPass_DoesNotRestoreARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	retired, later := l.had(gen.Pool("old", gen.Domain("d")), "10.0.0.0/16", "lost", 7), l.had(gen.Pool("new"), "10.0.0.0/15", "lost", 7)
 	beside := l.had(gen.Pool("beside", gen.Domain("d")), "10.9.0.0/16", "lost", 7)
@@ -173,7 +173,7 @@ func TestPass_PrefersABlockOfTheParentToARetiredPool(t *testing.T) {
 
 // A claim without IPAllocation, bound shortly before the loss, keeps its block, even if a retired pool shows the same
 // addresses.
-func TestPass_PrefersAClaimAloneToARetiredPool(t *testing.T) {
+func TestPass_PrefersAClaimWithoutAnIPAllocationToARetiredPool(t *testing.T) {
 	for name, published := range map[string]bool{"the retired pool is there": true, "there is none": false} {
 		l := newLoss(t)
 		l.binds("w1", "root:w1")

@@ -177,7 +177,7 @@ func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
 
 // A ledger is lost after the IPPool of an inner network was made, and before the IPPool of the network around it. The
 // claim inside is requeued, so that it makes both networks again. For a retained block no claim is requeued.
-func TestAdopter_DoubtsTheClaimsOfAPoolWithoutTheOneAbove(t *testing.T) {
+func TestAdopter_RequeuesTheClaimsOfAPoolWhoseParentIsMissing(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	pool, id := l.network("a", "")
@@ -197,7 +197,7 @@ func TestAdopter_DoubtsTheClaimsOfAPoolWithoutTheOneAbove(t *testing.T) {
 
 // The restored ledger has a pool at former addresses. A moment before the loss the pool was made again elsewhere, and
 // its new IPPool has no status yet. The IPAllocation tells where the pool is.
-func TestAdopter_BelievesNoFormerPlaceOfAPoolWithoutAStatus(t *testing.T) {
+func TestAdopter_LocatesAMovedPoolWithoutAStatusByItsIPAllocation(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
 	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))

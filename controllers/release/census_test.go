@@ -58,7 +58,7 @@ func TestSettle_WaitsLongerIfNobodySawTheBindingGo(t *testing.T) {
 
 // Reconcile requeues the hint for the time at which a second census counts, however much backoff it had before, and
 // although the sweep settles the same holder in between.
-func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
+func TestReconcile_RequeuesForTheTimeOfASecondCensus(t *testing.T) {
 	s := newScene(t)
 	s.Bound = func(ledger.ClusterName) bool { return false } // say the caches
 	reconcile := func(verdict live.Verdict) time.Time {
@@ -247,7 +247,7 @@ func TestCensus_IsTakenAgainIfItIsInDoubt(t *testing.T) {
 
 // A census that began before a workspace left says nothing of that workspace. Its blocks are freed by later censuses,
 // and no server is asked for a single claim.
-func TestCensus_SaysNothingOfALaterDeparture(t *testing.T) {
+func TestCensus_FreesNoBlockOfAWorkspaceThatLeftLater(t *testing.T) {
 	world, c, clock := newCrowd(t, 2, 1)
 	delete(world.bound, "0")
 	c.Departed("0")

@@ -76,7 +76,7 @@ func TestSettle_KeepsARecordThatChangesMeanwhile(t *testing.T) {
 // A kcp that was restored from a backup lists neither the claims nor the bindings that are newer than the backup. Lists
 // may leave out both a claim and the binding of its workspace. Then the claim's block is freed only if that binding was
 // seen to go.
-func TestSettle_NeedsADepartureForAMissedUnboundClaim(t *testing.T) {
+func TestSettle_KeepsTheBlockOfAMissedClaimUnlessItsBindingWasSeenToGo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		departed, want bool
 	}{
@@ -102,7 +102,7 @@ func TestSettle_NeedsADepartureForAMissedUnboundClaim(t *testing.T) {
 
 // If a list left out a claim, its block is freed only if its record is there: then the server has known the claim.
 // Without a record the block stays until the sweep suspects the claim.
-func TestSettle_NeedsARecordForAMissedClaim(t *testing.T) {
+func TestSettle_KeepsTheBlockOfAMissedClaimWithoutARecord(t *testing.T) {
 	recorded := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	recorded.Missed(recorded.holder, gen.Claim("c"))
 	if !recorded.settle(t, live.Gone) || !recorded.ledger.released || recorded.record(t) != nil {

@@ -198,7 +198,7 @@ func TestDeparted_ReleasesTheClaimsOfAFormerBinding(t *testing.T) {
 // Under the next binding of its workspace, a claim of the same name may show the block of the former claim. Then the
 // block stays: the reconcile of the new claim takes it over. If the new claim shows the same prefix of another pool,
 // the block is freed: in an address domain, the new claim waits for these addresses itself.
-func TestSettle_KeepsABlockThatAClaimOfTheNextBindingShows(t *testing.T) {
+func TestSettle_KeepsABlockThatANewClaimShowsAfterRebinding(t *testing.T) {
 	for pool, settles := range map[string]bool{"p": false, "another": true} {
 		p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 		gone := p.goes()

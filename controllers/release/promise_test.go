@@ -108,7 +108,7 @@ func TestPromise_IsRetainedThoughAnotherCallerForgetsTheClaim(t *testing.T) {
 // A server lacks the claim, and then the CREATE of the claim lands, and a reconcile writes the claim's record. The
 // record does not prove that the claim is gone: the servers are asked again, and the claim keeps its block and record.
 // If they lack the claim then, it is gone.
-func TestPromise_StaysIfItsClaimIsStoredWhileItIsAskedFor(t *testing.T) {
+func TestPromise_StaysIfItsClaimIsStoredDuringTheRead(t *testing.T) {
 	t.Parallel()
 	for name, settle := range map[string]func(*promiseScene) (bool, error){
 		"by a hint":    func(p *promiseScene) (bool, error) { return p.Settle(t.Context(), p.given.Holder) },

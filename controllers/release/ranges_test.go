@@ -138,7 +138,7 @@ func rootScene(t *testing.T) *scene {
 // The answers of the servers on which a block is freed drain a root pool, too. An endpoint slice that is made while a
 // shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the slice is freed
 // only if the binding was seen to go.
-func TestSettle_DrainsARootPoolOnTheVerdictsThatFreeABlock(t *testing.T) {
+func TestSettle_NeedsTheSameAnswersToDrainARootPoolAsToFreeABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
 		looks   int

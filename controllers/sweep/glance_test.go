@@ -28,7 +28,7 @@ func (s *scene) change(blocks ...ledger.Block) {
 }
 
 // A glance reads nothing from etcd, and looks only at the blocks that have changed.
-func TestGlance_CostsWhatHasChanged(t *testing.T) {
+func TestGlance_LooksOnlyAtBlocksThatHaveChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 1000)
 	s.change(s.blocks[3], s.blocks[7])
@@ -70,7 +70,7 @@ func TestGlance_LooksAtAnAnswerAfterItsGrace(t *testing.T) {
 // An orphan that a glance has seen is suspected at the end of the next round, even if the current round had passed its
 // block before. The current round does not suspect the orphan, because it may look at the block only a moment after the
 // glance.
-func TestGlance_CountsAsAFirstSighting(t *testing.T) {
+func TestGlance_LetsTheNextRoundSuspectAnOrphan(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)
 	l.sweep(t) // passes the first block

@@ -242,7 +242,7 @@ func TestSweep_BrakesForTooManyOrphans(t *testing.T) {
 // for IPAllocations. It can also remove the finalizers of child pools that are deleted while they are in use. The brake
 // counts neither: the caches are right about a deletion that was seen, and a draining pool goes with its last block. So
 // the sweep still finds the orphans of others.
-func TestSweep_CountsNoExcusedBlocks(t *testing.T) {
+func TestSweep_DoesNotBrakeForSeenDeletionsOrDrainingPools(t *testing.T) {
 	for name, tt := range map[string]struct {
 		excuse func(s *scene, b *ledger.Block)
 		ends   func(s *scene)

@@ -153,7 +153,7 @@ func TestCaches_FindTheHolderByAllocationID(t *testing.T) {
 	}
 }
 
-func TestCaches_CountDoubtAsHeld(t *testing.T) {
+func TestCaches_ReportABlockAsHeldInDoubt(t *testing.T) {
 	faulty := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("the cache is not synced")
 	}}

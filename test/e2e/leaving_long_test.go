@@ -61,7 +61,7 @@ func deleteWhileDown(t *testing.T, platform *framework.Platform, owner *framewor
 
 // What goes while no controller runs is settled when one comes: claims, a namespace
 // full of them, and workspaces.
-func TestLong_DownSettlesWhatWent(t *testing.T) {
+func TestLong_SettlesWhatWentWhileTheControllerWasDown(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
 	platform.StartController(t)

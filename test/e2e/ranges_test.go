@@ -173,7 +173,7 @@ func (r *ranges) refuses(claim *ipamv1alpha1.IPClaim, says ...string) {
 
 // A range is deleted in the same moment in which an address inside is asked for: either that is refused, or the address is from a pool
 // that is there.
-func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
+func TestRanges_ConcurrentDeleteLeavesNoAddressWithoutItsPool(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	deleted := 0

@@ -11,7 +11,7 @@ import (
 )
 
 // A timer may ring at the moment at which it is replaced. Afterwards one timer is set, and not two.
-func TestAlarm_SetsOneTimerIfItRingsAsItIsReplaced(t *testing.T) {
+func TestAlarm_SetsOneTimerEvenIfTheReplacedTimerRings(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	set := 0
 	hooks := RealHooks()

@@ -69,7 +69,7 @@ func TestRoom_WakesAllWaitersForExactPrefixes(t *testing.T) {
 
 // When the limit stops a waiter no more, the waiter waits for room, in a place below the limit. If it withdraws, or
 // asks for more, the next waiter gets that place, and is woken.
-func TestRoom_PassesThePlaceOfAWaiterOn(t *testing.T) {
+func TestRoom_WakesTheNextWaiterIfTheWokenOneLeaves(t *testing.T) {
 	for name, leave := range map[string]func(*Space){
 		"withdrawn": func(s *Space) { s.Room.Withdraw(s.Pool("p"), "c000000") },
 		"asks for more": func(s *Space) {

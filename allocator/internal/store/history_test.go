@@ -48,7 +48,7 @@ func TestTenures_AreReadAsTheyAreWritten(t *testing.T) {
 }
 
 // The tenures of a block sort by time, and no two transactions have the same key.
-func TestChapter_SortsByTime(t *testing.T) {
+func TestTenureKeys_SortByTime(t *testing.T) {
 	var keys []string
 	for _, head := range []int64{9, 10, 255, 256, 1 << 40} {
 		keys = append(keys, string(written("s", head, tenure("10.0.0.0/28", 1)).Key))

@@ -74,7 +74,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	leads(t, d, "root:new", "")
 }
 
-func TestDirectory_PassesAPathOn(t *testing.T) {
+func TestDirectory_GivesTheFreedPathToTheNextWorkspace(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("a", "root:x"))
@@ -127,7 +127,7 @@ func TestDirectory_GivesAForgerNoPath(t *testing.T) {
 
 // Two workspaces showed one path when they were first seen, for example after a start. The path names neither, because
 // nobody can tell which had it first: a forger may have bound the API before the owner of the path did.
-func TestDirectory_GivesNeitherOfTwoAPathTheyShowFirst(t *testing.T) {
+func TestDirectory_GivesNobodyAPathThatTwoWorkspacesShowedAtFirst(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("forger", "root:y"))

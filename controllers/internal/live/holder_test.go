@@ -204,7 +204,7 @@ func TestHolder_ReadsTheLastPageOfBindings(t *testing.T) {
 }
 
 // The endpoint goes with the last tenant. That there is no endpoint counts only if the slice is valid.
-func TestHolder_NeedsAValidSliceForNoEndpoint(t *testing.T) {
+func TestHolder_TrustsAMissingEndpointOnlyIfTheSliceIsValid(t *testing.T) {
 	platform, reader := newWorld(t)
 	asks(t, reader, NoEndpoint)
 	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown, ""} {

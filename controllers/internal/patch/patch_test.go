@@ -199,9 +199,10 @@ func TestPatchWhole_WritesOnceAtMost(t *testing.T) {
 	}
 }
 
-// The status of a claim that is gone fails, because the subresource may only have moved to another version. For any
-// other object, "gone" is certain.
-func TestPatch_FailsOnlyForAClaimThatIsGone(t *testing.T) {
+// If the status of a claim is written, Patch returns NotFound even if the claim is being deleted, because kcp also
+// answers so while it moves a workspace to another schema. For any other object that is being deleted, Patch ignores
+// NotFound.
+func TestPatch_IgnoresNotFoundOfADeletedObjectButNotOfAClaim(t *testing.T) {
 	now, s := metav1.Now(), newServer(t)
 	for _, deleting := range []*metav1.Time{&now, nil} {
 		claim, pool := gen.Claim("c"), gen.Pool("p")

@@ -81,7 +81,7 @@ func TestBound_ReadsBeforeClaimsAreListed(t *testing.T) {
 }
 
 // A 404 that does not name the object is no "not found".
-func TestBound_DoesNotBelieveA404OfNoObject(t *testing.T) {
+func TestBound_IgnoresA404ThatDoesNotNameTheObject(t *testing.T) {
 	s := newScene(t)
 	cl := s.early("a")
 	s.answers("/one/clusters/a"+resources+"namespaces/default/ipclaims/c", http.StatusNotFound)

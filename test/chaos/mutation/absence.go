@@ -34,14 +34,14 @@ var absence = []Mutant{
 		File:  "allocator/register.go",
 		Old:   "err != nil && !r.wanted.Frozen { // a frozen pool is restored: it existed before\n\t\treturn engine.Plan{}, fmt",
 		New:   "err != nil && false {\n\t\treturn engine.Plan{}, fmt",
-		Suite: Suite{Tests: "TestUnreadable_LetsNoRootPoolBeRegistered"},
+		Suite: Suite{Tests: "TestUnreadable_PreventsRegisteringARootPool"},
 	},
 	{
 		Name:  "a child pool is retired although a key of its space cannot be read",
 		File:  "allocator/retire.go",
 		Old:   "if err := p.In.Damage.Err(); err != nil {",
 		New:   "if err := p.In.Damage.Err(); err != nil && p.ID == \"\" {",
-		Suite: Suite{Tests: "TestUnreadable_KeepsAChild"},
+		Suite: Suite{Tests: "TestUnreadable_PreventsRetiringAChildPool"},
 	},
 	{
 		Name:  "a claim counts as gone that an export of another identity does not show",

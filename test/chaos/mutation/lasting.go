@@ -42,14 +42,14 @@ var lasting = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "case c.mine.was(read):",
 		New:   "case false:",
-		Suite: Suite{Tests: "TestOffice_IsFoundTakenAfterALostAnswer"},
+		Suite: Suite{Tests: "TestOffice_FindsItsOwnHeadAfterALostAnswer"},
 	},
 	{
 		Name:  "a process that has lost the office takes it back by a late attempt",
 		File:  "allocator/internal/store/office.go",
 		Old:   "case former.N != c.after:",
 		New:   "case false:",
-		Suite: Suite{Tests: "TestOffice_IsFoundTakenAfterALostAnswer"},
+		Suite: Suite{Tests: "TestOffice_FindsItsOwnHeadAfterALostAnswer"},
 	},
 	{
 		Name:  "the end of a cooldown compares no more than the head",
@@ -70,7 +70,7 @@ var lasting = []Mutant{
 		File:  "allocator/internal/engine/cooldown.go",
 		Old:   "d.Until > now.UnixMilli() {",
 		New:   "d.Until > now.UnixMilli()+1000 {",
-		Suite: Suite{Tests: "TestCooldown_EndsNoneEarly"},
+		Suite: Suite{Tests: "TestCooldown_EndsWithoutEndingALaterCooldown"},
 	},
 	{
 		Name:  "a release leaves no record in the history",

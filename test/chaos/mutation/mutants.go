@@ -10,7 +10,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/spaces.go",
 		Old:   "if !s.Gone && s.Unregistered() {",
 		New:   "if false && !s.Gone && s.Unregistered() {",
-		Suite: Suite{Package: "./allocator", Tests: "TestSpace_LeavesWithARequest"},
+		Suite: Suite{Package: "./allocator", Tests: "TestSpace_IsForgotten"},
 	},
 	{
 		Name:  "a standby lets a range go while the leader does not answer",
@@ -94,7 +94,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/spaces.go",
 		Old:   "case len(s.Damage) > 0:",
 		New:   "case false:",
-		Suite: Suite{Tests: "TestUnreadable_StopsItsSpaceAlone$"},
+		Suite: Suite{Tests: "TestUnreadable_StopsOnlyTheSpaceOfTheKey$"},
 	},
 	{
 		Name:  "a transaction compares no more than the head",
@@ -157,7 +157,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/settle.go",
 		Old:   "if landed > 0 {",
 		New:   "if landed > 0 && false {",
-		Suite: Suite{Tests: "TestUnknownOutcome_IsAsIfNothingHadHappened$"},
+		Suite: Suite{Tests: "TestUnknownOutcome_DoesNotChangeTheResultOfAnOperation$"},
 	},
 	{
 		Name:  "a bind whose caller goes while it is planned keeps the room that it has taken",
@@ -171,7 +171,7 @@ var general = []Mutant{
 		File:  "allocator/internal/engine/writer.go",
 		Old:   "if !c.Alone || g.calls[0].Alone {",
 		New:   "if true {",
-		Suite: Suite{Tests: "TestGroup_IsNotParted"},
+		Suite: Suite{Tests: "TestGroup_IsNotSplit"},
 	},
 	{
 		Name:  "an exclusion that two lists have counts as new in a pool",
@@ -220,14 +220,14 @@ var general = []Mutant{
 		File:  "allocator/internal/space/cooling.go",
 		Old:   "string(h.Cluster) + \"\\x00\" + h.Namespace + \"\\x00\" + h.Name",
 		New:   "string(h.Cluster)",
-		Suite: Suite{Tests: "TestCooldown_EndsNoneEarly"},
+		Suite: Suite{Tests: "TestCooldown_EndsWithoutEndingALaterCooldown"},
 	},
 	{
 		Name:  "a call is refuted because one beside it is",
 		File:  "allocator/internal/engine/commit.go",
 		Old:   "has || store.Results(resp.Responses).Revision(i) == seen[i].Was {",
 		New:   "has || store.Results(resp.Responses).Revision(i) < 0 {",
-		Suite: Suite{Tests: "TestGroup_ARefutedCallFailsItselfOnly|TestBind_FindsItsBlockAfterItWasCancelled"},
+		Suite: Suite{Tests: "TestGroup_FailsOnlyTheRefutedCall|TestBind_FindsItsBlockAfterItWasCancelled"},
 	},
 	{
 		Name:  "a pool is drained whose space has lost changes",

@@ -20,14 +20,14 @@ var released = []Mutant{
 		File:  "controllers/derived/closing.go",
 		Old:   "\tif !held {\n\t\treturn \"\", c.InOffice(ctx)",
 		New:   "\tif !held {\n\t\treturn \"\", nil",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeWhere"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeEven"},
 	},
 	{
 		Name:  "a deposed leader lets the DELETE of a class pass by its old memory",
 		File:  "controllers/derived/retire.go",
 		Old:   "\t\t}\n\t}\n\treturn \"\", c.InOffice(ctx)",
 		New:   "\t\t}\n\t}\n\treturn \"\", nil",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeWhere"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeEven"},
 	},
 	{
 		Name:  "a claim is answered with a pool that was opened again, and has no IPPool yet",
@@ -62,14 +62,14 @@ var released = []Mutant{
 		File:  "controllers/recover/belief.go",
 		Old:   "case own && errors.Is(err, errUnclassed):",
 		New:   "case false && errors.Is(err, errUnclassed):",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AdoptsByADeletedClassFromOwnPoolsAlone"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AdoptsByADeletedClassOnlyFromTheWorkspacesOwnPools"},
 	},
 	{
 		Name:  "a claim whose class is gone is believed of a network that all workspaces share",
 		File:  "controllers/recover/belief.go",
 		Old:   "case own && errors.Is(err, errUnclassed):",
 		New:   "case p.derived != nil && errors.Is(err, errUnclassed):",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AdoptsByADeletedClassFromOwnPoolsAlone"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AdoptsByADeletedClassOnlyFromTheWorkspacesOwnPools"},
 	},
 	{
 		Name:  "a range that the ledger has waits for the path of its claim's workspace",
@@ -118,7 +118,7 @@ var released = []Mutant{
 		File:  "controllers/recover/entry.go",
 		Old:   "func(p *pool) bool { return p.vouched }",
 		New:   "func(*pool) bool { return true }",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_PrefersAClaimAloneToARetiredPool"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_PrefersAClaimWithoutAnIPAllocationToARetiredPool"},
 	},
 	{
 		Name:  "a range that drains is left without its claim, and the pass is over",
@@ -503,7 +503,7 @@ var released = []Mutant{
 		File:  "controllers/claim/act.go",
 		Old:   "\t\treturn p.asCreated(ctx)\n",
 		New:   "\t\treturn nil\n",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestAnswer_LooksAgainAfterItsTurn"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestAnswer_SeesAClaimThatWasStoredWhileItWaited"},
 	},
 	{
 		Name:  "a claim that lost its allocation ID loses its block",

@@ -35,7 +35,7 @@ var scarce = []Mutant{
 		File:  "allocator/internal/space/sweep.go",
 		Old:   "return t.exact || t.length >= largest })",
 		New:   "return t.reason == noRoom && (t.exact || t.length >= largest) })",
-		Suite: Suite{Tests: "TestQuota_PassesOnAHoldThatEndsUnused"},
+		Suite: Suite{Tests: "TestQuota_WakesTheNextClaimIfAHoldEndsUnused"},
 	},
 	{
 		Name:  "a workspace that was served keeps its turn",
@@ -63,7 +63,7 @@ var scarce = []Mutant{
 		File:  "allocator/internal/space/room.go",
 		Old:   "if w.reason == noRoom {",
 		New:   "if false {",
-		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_PassesThePlaceOfAWaiterOn"},
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_WakesTheNextWaiterIfTheWokenOneLeaves"},
 	},
 	{
 		Name:  "a draft that is given up frees nothing of a limit",
