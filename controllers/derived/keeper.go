@@ -71,7 +71,7 @@ func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
 	if k.published.has(p, now.Add(-2*young)) {
 		return true, nil
 	}
-	if k.Clock.Since(p.RegisteredAt) < young || k.published.lately(p.ID, now) {
+	if k.Clock.Since(p.RegisteredAt) < young || k.published.lostLately(p.ID, now) {
 		return false, nil
 	}
 	cl, err := k.cluster(ctx, p)
@@ -241,11 +241,11 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 // unpublish deletes the IPPool of a closed pool. It fails if the IPPool may still be there, but not if the pool is open
 // again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
-	given := ctx
+	caller := ctx
 	err := k.published.alone(ctx, p.ID, func(ctx context.Context) error {
 		object, workspace, err := k.seek(ctx, p)
 		if err == nil {
-			err = given.Err() // else the caller has gone, and may have opened the pool again
+			err = caller.Err() // else the caller has gone, and may have opened the pool again
 		}
 		if err != nil || k.again(p) {
 			return err

@@ -194,7 +194,7 @@ func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	case at != open:
 		return true
 	}
-	return !f.shown && p.RegisteredAt.Before(c.Since) && !c.published.lately(p.ID, c.Clock.Now())
+	return !f.shown && p.RegisteredAt.Before(c.Since) && !c.published.lostLately(p.ID, c.Clock.Now())
 }
 
 // ask asks for the claim that holds a pool, and settles its release if it is gone. A pool that is not open is empty,

@@ -35,8 +35,8 @@ func (p *published) has(pool ledger.Pool, after time.Time) bool {
 	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && known.at.After(after)
 }
 
-// lately reports whether a pool has lost its IPPool a moment ago, and was not published afterwards.
-func (p *published) lately(id ledger.PoolID, now time.Time) bool {
+// lostLately reports whether a pool has lost its IPPool a moment ago, and was not published afterwards.
+func (p *published) lostLately(id ledger.PoolID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.pools[id]

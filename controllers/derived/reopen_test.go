@@ -68,6 +68,18 @@ func (c slowly) Delete(ctx context.Context, object client.Object, options ...cli
 	return c.Client.Delete(ctx, object, options...)
 }
 
+// wantWaits expects a call to wait for a request to kcp: its result does not come within 50 ms. The channel has room for
+// the result.
+func wantWaits[T any](t *testing.T, result chan T) {
+	t.Helper()
+	select {
+	case early := <-result:
+		t.Errorf("the call has returned %v, want it to wait for the request", early)
+		result <- early
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
 // A CREATE opens a range again whose IPPool is being deleted. Publish waits until the deletion has ended, and then
 // creates the IPPool: the CREATE's answer names it.
 func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
@@ -78,12 +90,7 @@ func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 		s.wantComplete(p)
 		s.guest(p, "guest")
 		go func() { published <- s.Publish(t.Context(), p) }()
-		select {
-		case err := <-published:
-			t.Errorf("Publish = %v, want it to wait for the deletion", err)
-			published <- err
-		case <-time.After(50 * time.Millisecond):
-		}
+		wantWaits(t, published)
 	})}}
 	if inside := s.closes(claim, false); !strings.Contains(inside, "by others") {
 		t.Errorf("the refusal is %q, want that others are inside", inside)
@@ -103,12 +110,7 @@ func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
 	refusal := make(chan string, 1)
 	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, create: func() {
 		go func() { refusal <- s.closes(claim, false) }()
-		select {
-		case inside := <-refusal:
-			t.Errorf("the DELETE is answered (%q), want it to wait for the creation", inside)
-			refusal <- inside
-		case <-time.After(50 * time.Millisecond):
-		}
+		wantWaits(t, refusal)
 	}}}
 	must.Do(t, s.publish(t.Context(), p))
 	if inside := <-refusal; inside != "" || !s.closed(p) || s.object(p) != nil {
@@ -129,12 +131,7 @@ func TestPublish_WaitsForADeletionWhoseCallerHasGone(t *testing.T) {
 		t.Errorf("CloseRange = %q without an error while the IPPool is being deleted", inside)
 	}
 	go func() { published <- s.Publish(t.Context(), p) }()
-	select {
-	case err := <-published:
-		t.Errorf("Publish = %v, want it to wait for the deletion", err)
-		published <- err
-	case <-time.After(50 * time.Millisecond):
-	}
+	wantWaits(t, published)
 	close(lands)
 	must.Do(t, <-published)
 	s.wantOpen(p)

@@ -46,9 +46,9 @@ func Young(b ledger.Block, now time.Time) bool {
 }
 
 // Answers are the CREATEs that this process has answered with a block. Each stays until the claim was seen and its
-// record written. They save a live read of each claim, and let a block be freed at once if nobody was told of it. No
-// rule of safety depends on them, because the next leader begins without any. Make them with NewAnswers; nil remembers
-// nothing. Safe for concurrent use.
+// record written. They save a live read of each claim, and the block of a CREATE that has failed is freed at once.
+// No rule of safety depends on them, because the next leader begins without any. Make them with NewAnswers; nil
+// remembers nothing. Safe for concurrent use.
 type Answers struct {
 	clock   clock.WithTicker
 	suspect func(ledger.Holder)
@@ -108,7 +108,8 @@ func nameOf(h ledger.Holder) ledger.Holder {
 	return h
 }
 
-// Fail notes that nobody was told of the block. It hints at the block, which may have been bound.
+// Fail notes that a CREATE has failed, so nobody was told of its block. The block may have been bound, so Fail hints at
+// it.
 func (a *Answers) Fail(h ledger.Holder) {
 	if a.change(h, func(of *answer) { of.failed, of.hinted = true, a.clock.Now() }) {
 		a.suspect(h)

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// sharing has the fields of an object that say who may use it.
+// sharing is the part of a class or pool that decides which workspaces may use it.
 type sharing struct {
 	owner      directory.Workspace
 	visibility ipamv1alpha1.Visibility

@@ -529,7 +529,7 @@ var released = []Mutant{
 	{
 		Name:  "a CREATE names an IPPool that went with a DELETE that has failed",
 		File:  "controllers/derived/keeper.go",
-		Old:   " || k.published.lately(p.ID, now)",
+		Old:   " || k.published.lostLately(p.ID, now)",
 		New:   "",
 		Suite: ofPublished,
 	},

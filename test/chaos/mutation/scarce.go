@@ -130,9 +130,9 @@ var scarce = []Mutant{
 	},
 	{
 		Name:  "a range is taken for published whose IPPool is being deleted",
-		File:  "controllers/derived/published.go",
-		Old:   "for busy := p.enter(id); busy != nil; busy = p.enter(id) {\n\t\tselect {",
-		New:   "if busy := p.enter(id); busy != nil {\n\t\treturn do(ctx)\n\t}\n\tfor busy := (<-chan struct{})(nil); busy != nil; {\n\t\tselect {",
+		File:  "controllers/derived/keeper.go",
+		Old:   "err = k.published.alone(",
+		New:   "err = new(published).alone(",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_WaitsForADeletionOfTheObject"},
 	},
 	{
