@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,26 +114,32 @@ func (c *Closer) held(
 // retired when the claim is gone. If close fails, it opens the range again, unless the range was closed before. It
 // fails with ErrChanged if another caller has opened the range meanwhile, and with ErrDeposed if another process has
 // become the writer of the ledger: that process finds the range open, and may have bound a block in it.
+//
+// The DELETEs of a range take turns. If many closed it at once, each would end the closing of the others, because each
+// closes it until another time, and all would begin again.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
 	}
-	until := c.grace()
-	first, err := c.begin(ctx, p, by, until)
-	if err != nil {
-		return err
-	}
-	if err = c.unpublish(ctx, p); err == nil {
-		err = c.confirm(ctx, p, until)
-	}
-	if err != nil && first {
-		return errors.Join(err, c.reopen(ctx, p, until))
-	}
-	if err != nil {
-		return err
-	}
-	log.FromContext(ctx).Info("range closed", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
-	return nil
+	caller := ctx
+	return c.published.alone(ctx, p.ID, func(ctx context.Context) error {
+		until := c.grace()
+		first, err := c.begin(ctx, p, by, until)
+		if err != nil {
+			return err
+		}
+		if err = c.remove(ctx, caller, p); err == nil {
+			err = cmp.Or(c.confirm(ctx, p, until), caller.Err())
+		}
+		if err != nil && first {
+			return errors.Join(err, c.reopen(ctx, p, until))
+		}
+		if err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("range closed", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+		return nil
+	})
 }
 
 // confirm returns an error unless the pool is closed until that time, and this process is the writer of the ledger.

@@ -242,24 +242,26 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 // again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	caller := ctx
-	err := k.published.alone(ctx, p.ID, func(ctx context.Context) error {
-		object, workspace, err := k.seek(ctx, p)
-		if err == nil {
-			err = caller.Err() // else the caller has gone, and may have opened the pool again
-		}
-		if err != nil || k.again(p) {
-			return err
-		}
-		k.published.lose(p, k.Clock.Now())
-		if object == nil {
-			return nil
-		}
-		err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
-		if absent.Object(err, "ippools", p.Name) || apierrors.IsConflict(err) {
-			return nil
-		}
+	return k.published.alone(ctx, p.ID, func(ctx context.Context) error { return k.remove(ctx, caller, p) })
+}
+
+// remove does what unpublish does, within alone, unless the context of the caller has ended.
+func (k *Keeper) remove(ctx, caller context.Context, p ledger.Pool) error {
+	object, workspace, err := k.seek(ctx, p)
+	if err == nil {
+		err = caller.Err() // else the caller has gone, and may have opened the pool again
+	}
+	if err != nil || k.again(p) {
 		return err
-	})
+	}
+	k.published.lose(p, k.Clock.Now())
+	if object == nil {
+		return nil
+	}
+	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
+	if absent.Object(err, "ippools", p.Name) || apierrors.IsConflict(err) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
 	}

@@ -118,11 +118,28 @@ func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
 	}
 }
 
-// The caller of a DELETE has gone, and the range is open again, while a slow server still deletes the range's IPPool.
-// Publish waits for that deletion, and creates the IPPool again.
+// An unused pool is retired while a slow server still creates its IPPool. Retire waits for that, and deletes the IPPool.
+func TestRetire_WaitsForACreationOfTheObject(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	s.deletes(s.object(p))
+	retired := make(chan error, 1)
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, create: func() {
+		go func() { retired <- s.Retire(t.Context(), p, "") }()
+		wantWaits(t, retired)
+	}}}
+	must.Do(t, s.publish(t.Context(), p))
+	must.Do(t, <-retired)
+	if s.known(p) || s.object(p) != nil {
+		t.Errorf("the ledger has the pool: %t, its IPPool is %v; want neither", s.known(p), s.object(p))
+	}
+}
+
+// The caller of a DELETE has gone, and a CREATE has opened the range again, while a slow server still deletes the range's
+// IPPool. Publish waits for that deletion, and creates the IPPool again.
 func TestPublish_WaitsForADeletionWhoseCallerHasGone(t *testing.T) {
 	s := newScene(t)
-	claim, p := s.ranged("net", "a", "root", 24)
+	claim, p := s.shared()
 	lands, published := make(chan struct{}), make(chan error, 1)
 	s.clusters["w"] = &testbed.Workspace{Client: slowly{Client: s.workspace, first: sync.OnceFunc(func() { <-lands })}}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -130,11 +147,32 @@ func TestPublish_WaitsForADeletionWhoseCallerHasGone(t *testing.T) {
 	if inside, err := s.CloseRange(ctx, tenant, claim, false); err == nil {
 		t.Errorf("CloseRange = %q without an error while the IPPool is being deleted", inside)
 	}
+	s.wantComplete(p)
 	go func() { published <- s.Publish(t.Context(), p) }()
 	wantWaits(t, published)
 	close(lands)
 	must.Do(t, <-published)
 	s.wantOpen(p)
+}
+
+// While a DELETE of a range looks for the IPPool, another DELETE of the range comes. It waits, so each has to look once.
+// If it closed the range again meanwhile, the first would have to begin again, and none of many would ever end.
+func TestCloseRange_WaitsForAnotherDeleteOfTheRange(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	before, other := s.asked.Load(), make(chan string, 1)
+	s.meanwhile = func() {
+		s.clock.Step(time.Millisecond)
+		go func() { other <- s.closes(claim, false) }()
+		wantWaits(t, other)
+	}
+	s.mustClose(claim)
+	if inside := <-other; inside != "" || !s.closed(p) || s.object(p) != nil {
+		t.Errorf("the other refusal is %q, the range is closed: %t, its IPPool is %v; want it closed, without an IPPool", inside, s.closed(p), s.object(p))
+	}
+	if looks := s.asked.Load() - before; looks != 2 {
+		t.Errorf("the two DELETEs have looked for the IPPool %d times, want twice", looks)
+	}
 }
 
 // asking calls the function then after each Settle.

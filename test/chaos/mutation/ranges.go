@@ -96,8 +96,8 @@ var ranges = []Mutant{
 	{
 		Name:  "a process that has lost the office answers the DELETE of a range",
 		File:  "controllers/derived/closing.go",
-		Old:   "err = c.confirm(ctx, p, until)",
-		New:   "_ = c.confirm",
+		Old:   "cmp.Or(c.confirm(ctx, p, until), caller.Err())",
+		New:   "cmp.Or(caller.Err())",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOffice"},
 	},
 	{

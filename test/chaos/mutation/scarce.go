@@ -137,10 +137,24 @@ var scarce = []Mutant{
 	},
 	{
 		Name:  "the DELETE of a range misses an IPPool that is being created",
-		File:  "controllers/derived/keeper.go",
-		Old:   "err := k.published.alone(ctx, p.ID, func(ctx context.Context) error {\n\t\tobject",
-		New:   "err := new(published).alone(ctx, p.ID, func(ctx context.Context) error {\n\t\tobject",
+		File:  "controllers/derived/closing.go",
+		Old:   "return c.published.alone(",
+		New:   "return new(published).alone(",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_WaitsForACreationOfTheObject"},
+	},
+	{
+		Name:  "the DELETEs of a range close it again and again, and none succeeds",
+		File:  "controllers/derived/closing.go",
+		Old:   "return c.published.alone(",
+		New:   "return new(published).alone(",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_WaitsForAnotherDeleteOfTheRange"},
+	},
+	{
+		Name:  "a pool is retired that leaves an IPPool behind, which was being created",
+		File:  "controllers/derived/keeper.go",
+		Old:   "return k.published.alone(",
+		New:   "return new(published).alone(",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetire_WaitsForACreationOfTheObject"},
 	},
 	{
 		Name:  "an IPPool is created while a deletion that was given up is under way",
