@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// records is the name that the API has for the resource of the records.
+// records is the resource name of IPAllocations in the API.
 const records = "ipallocations"
 
 // cause is why a block is freed: for the log, and as the ledger's history records it.
@@ -43,7 +43,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	}
 	switch do.then {
 	case leave:
-		// a request must not take a holder as settled that may be gone
+		// a request must not count a holder that may be gone as settled
 		settled = f.verdict == alive || s.origin == hinted || !s.known
 	case withdraw:
 		c.Ledger.Waits.Withdraw(s.Claim)
@@ -78,7 +78,7 @@ func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool,
 // that the ledger may lack blocks of the pool.
 func freed(ctx context.Context, s *suspect, why string, err error) (bool, error) {
 	if errors.Is(err, ledger.ErrUnknownPool) {
-		return true, nil // the pool was retired meanwhile; with a child pool its block went
+		return true, nil // the pool was retired meanwhile; the block of a child pool goes with the pool
 	}
 	if _, frozen := errors.AsType[*ledger.FrozenError](err); frozen || errors.Is(err, ledger.ErrChanged) {
 		return false, nil

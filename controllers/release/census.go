@@ -47,8 +47,8 @@ type censuses struct {
 }
 
 // absent reports whether the suspect's workspace is bound nowhere. Two censuses must lack the workspace. The first must
-// begin after the block was bound. The second must not begin before the given time, and must begin late enough after
-// the first; see apart. absent returns errUncounted if another census has to be taken later.
+// begin after the block was bound. The second must not begin before the parameter then, and must begin late enough
+// after the first; see apart. absent returns errUncounted if another census has to be taken later.
 //
 // All suspects share the censuses. So the number of censuses depends on how long workspaces go on leaving, and not on
 // how many workspaces leave, or on how many claims they have.
@@ -84,8 +84,8 @@ func (c *censuses) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
-// unseen is the factor for the time between two censuses if nobody has seen the workspace's binding go. A shard that is
-// started again beside an empty cache server lists no bindings for some seconds.
+// unseen is how many times Options.Absence the two censuses must be apart if nobody has seen the workspace's binding
+// go: a shard that is started again beside an empty cache server lists no bindings for some seconds.
 const unseen = 30
 
 // apart returns the least time between the two censuses that find a workspace absent.
@@ -152,9 +152,9 @@ func (c *censuses) misses(s *suspect, latest census) bool {
 	return missed.confirmed
 }
 
-// census returns the latest census if the function will accepts it, and otherwise takes a new one. At most one new
-// census is taken in Options.Absence, and by one worker, so that a server that hangs leaves all other workers free.
-// census returns errUncounted if none can be taken now, or if will refuses the new one, too.
+// census returns the latest census if will(latest) is true. Otherwise it takes a new census: at most one in the time
+// Options.Absence, and by one worker, so that a server that hangs leaves all other workers free. census returns
+// errUncounted if none can be taken now, or if will is false for the new one, too.
 func (c *censuses) census(ctx context.Context, will func(census) bool) (census, error) {
 	c.mu.Lock()
 	latest, tried := c.latest, c.tried

@@ -30,7 +30,7 @@ func TestSettle_FreesAtTheSecondCensusThatLacksTheWorkspace(t *testing.T) {
 }
 
 // A shard that is started again can list no bindings for some seconds. If nobody has seen the binding of a workspace
-// go, its blocks are freed only after a much longer absence. An answer that shows the workspace starts that time again.
+// go, its blocks are freed only after a much longer absence. A census that shows the workspace ends the absence.
 func TestSettle_WaitsLongerIfNobodySawTheBindingGo(t *testing.T) {
 	s := newScene(t)
 	look := func(verdict live.Verdict, after time.Duration) bool {
@@ -194,7 +194,7 @@ func TestCensus_FailsOnceForAllClaimsWhileAShardIsAway(t *testing.T) {
 
 // A census frees no block that was bound after the census began, although it lacks the block's workspace: the workspace
 // may be bound again.
-func TestCensus_FreesNoBlockThatIsNewer(t *testing.T) {
+func TestCensus_FreesNoBlockThatWasBoundLater(t *testing.T) {
 	world, c, clock := newCrowd(t, 1, 1)
 	clear(world.bound)
 	for range 2 {

@@ -37,8 +37,8 @@ type Controller struct {
 	censuses
 }
 
-// Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are
-// required.
+// Options configure a Controller. All fields but Hints, Answers, Ranges, Retained, RetireClosed, Dropped, Workers,
+// Absence and Clock are required.
 type Options struct {
 	// Hints are the hints that the Controller settles. Default: new ones.
 	*Hints
@@ -73,8 +73,8 @@ type Options struct {
 	Dropped func(ledger.PoolID)
 	// Workers is how many hints are settled at the same time. Default 32.
 	Workers int
-	// Absence is the least time between two censuses that find a workspace unbound whose binding was seen to go. For any
-	// other workspace it is 30 times as long. Default 2 s.
+	// Absence is the least time between the two censuses that find a workspace unbound, if its binding was seen to go.
+	// Otherwise the censuses must be 30 times as far apart. Default 2 s.
 	Absence time.Duration
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock

@@ -74,9 +74,9 @@ func TestSettle_KeepsARecordThatChangesMeanwhile(t *testing.T) {
 }
 
 // A kcp that was restored from a backup lists neither the claims nor the bindings that are newer than the backup. Lists
-// may leave out both a claim and the binding of its workspace. Then the claim's block is freed only if that binding was
-// seen to go.
-func TestSettle_KeepsTheBlockOfAMissedClaimUnlessItsBindingWasSeenToGo(t *testing.T) {
+// may leave out both a claim and the binding of its workspace. Then the claim's block is freed only if somebody saw the
+// binding go.
+func TestSettle_FreesTheBlockOfAMissedClaimOnlyIfTheUnbindWasSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		departed, want bool
 	}{
@@ -124,7 +124,7 @@ func TestSettle_KeepsTheBlockOfAMissedClaimWithoutARecord(t *testing.T) {
 // A reconcile with a stale cache may store the record of a new claim in a kcp that was restored and never knew the claim.
 // So a record that was stored shortly before its claim was missed proves nothing: Settle deletes it, since it would seem
 // to prove something later, and leaves the block to the sweep. A block that is to be retained is retained.
-func TestSettle_BelievesNoRecordThatAStaleCacheMayHaveStored(t *testing.T) {
+func TestSettle_DistrustsANewRecordOfAMissedClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		age             time.Duration // of the record, when the claim was missed
@@ -176,7 +176,7 @@ func TestSettle_BelievesNoRecordThatAStaleCacheMayHaveStored(t *testing.T) {
 
 // A claim is missed twice, and the second hint does not have the claim. The claim of the first hint is kept. If the
 // first hint is forgotten, the second is not.
-func TestMissed_KeepsTheClaim(t *testing.T) {
+func TestMissed_KeepsTheClaimOfAnEarlierHint(t *testing.T) {
 	s := newScene(t)
 	s.Missed(s.holder, gen.Claim("c"))
 	first := s.seen(s.holder.Claim)

@@ -51,8 +51,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	return f, err
 }
 
-// comesBack reports whether recovery may give the block of a holder back, by the record of the holder, or has just done
-// so. Recovery may end while HasAll asks. So the ledger is read again afterwards.
+// comesBack reports whether recovery may still give a holder its block back, by the holder's record, or has just done
+// so. Recovery may end while HasAll runs. So the ledger is read again afterwards.
 func (c *Controller) comesBack(ctx context.Context, s *suspect) (bool, error) {
 	if all, err := c.HasAll(ctx, s.Cluster, s.slot.Record); err != nil || !all {
 		return true, err
@@ -198,10 +198,10 @@ func (c *Controller) unseen(s *suspect) bool {
 // a minute.
 const relisting = 2 * time.Minute
 
-// proves reports whether the record of a holder whose deletion nobody saw proves that the server of the record has
-// known the holder. A reconcile asks no server before it stores the record of a new claim. If its cache is older than a
-// restore of kcp, the server may never have known the claim. So the record must be older than relisting. Its age counts
-// at the time at which the claim was missed, or now if it was not missed.
+// proves reports whether a record proves that its server has known the holder. Nobody saw the deletion of this holder.
+// A reconcile asks no server before it stores the record of a new claim. If its cache is older than a restore of kcp,
+// the server may never have known the claim. So the record must be older than relisting. Its age counts at the time at
+// which the claim was missed, or now if it was not missed.
 func (c *Controller) proves(own *ipamv1alpha1.IPAllocation, holder ledger.ClaimID) bool {
 	at := c.Clock.Now()
 	if seen := c.seen(holder); seen.missed {
@@ -273,13 +273,13 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 	return otherRecord, err
 }
 
-// skew is how far the clocks of kcp's processes may be apart. A claim counts as older than a binding only by more than
-// that.
+// skew is how far the clocks of kcp's processes may be apart. strays counts a claim as older than a binding only if the
+// claim is older by more than that.
 const skew = 2 * time.Second
 
 // strays reports whether the holder's own record was stored under the present binding of the workspace, although the
-// claim, last, went with a former binding: a reconcile had read the claim from a stale cache. kcp deletes no such
-// record.
+// claim went with a former binding: a reconcile had read the claim from a stale cache. kcp does not delete such a
+// record. last is the claim as last seen.
 func (s *suspect) strays(own *ipamv1alpha1.IPAllocation, last *ipamv1alpha1.IPClaim) bool {
 	return last != nil && last.CreationTimestamp.Add(skew).Before(s.served) && !own.CreationTimestamp.Time.Before(s.served)
 }

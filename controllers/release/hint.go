@@ -16,8 +16,8 @@ import (
 )
 
 // Hints are the holders that may be gone, how each was last seen, and the workspaces whose bindings were seen to go.
-// Workspaces take turns. Hints are made before the Controller that settles them, because other parts add hints earlier.
-// Make them with NewHints. They are safe for concurrent use.
+// Workspaces take turns. Make Hints with NewHints, before the Controller that settles them: other parts add hints
+// earlier. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
 	clock clock.PassiveClock
@@ -95,8 +95,9 @@ func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipa
 	i.hint(h, seen)
 }
 
-// Missed hints that a claim may be gone whose deletion was not seen. A list left out the claim, a server does not know
-// a claim that the cache shows, or a record is there whose claim the cache does not show. In the last case last is nil.
+// Missed hints that a claim may be gone, although nobody saw its deletion: a list left out the claim, a server does not
+// know a claim that the cache shows, or a record is there whose claim the cache does not show. In the last case last is
+// nil.
 //
 // In a kcp that was restored from a backup, all of these may be true of every claim that is newer than the backup. So
 // the claim's block is freed only if the server has had the claim's record for some time, and has thus known the claim,
@@ -174,7 +175,7 @@ func (s *sights) forgetRecord(claim ledger.ClaimID) {
 }
 
 // forget forgets how a claim was last seen, if the hint of this number was the last one to say so. A later hint is
-// queued, and still needs what it said.
+// queued, and still needs what it has noted.
 func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,9 +184,9 @@ func (s *sights) forget(claim ledger.ClaimID, number uint64) {
 	}
 }
 
-// forgetDeparture is how long after the last call of HasDeparted for a workspace its departure is forgotten. Each sweep
-// calls HasDeparted for each block of a workspace, and settle calls it for each hint. So a workspace whose departure is
-// forgotten has neither blocks nor hints.
+// forgetDeparture is how long the departure of a workspace is kept after the last call of HasDeparted for the
+// workspace. Each sweep calls HasDeparted for each block of a workspace, and settle calls it for each hint. So a
+// workspace whose departure is forgotten has neither blocks nor hints.
 const forgetDeparture = 24 * time.Hour
 
 // departure says when the binding of a workspace was seen to go.

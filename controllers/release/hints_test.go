@@ -56,7 +56,7 @@ func TestHints_KeepADeletionThatComesWhileAnotherHintIsSettled(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain // changed last, which the ledger has not followed
+	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain // changed last; the ledger does not have it yet
 	h := holderOf(claim)
 	p.records()
 	p.Missed(h, claim)

@@ -88,11 +88,11 @@ func answeredWith(b ledger.Block, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPC
 
 func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder { return promise.HolderOf("w", claim) }
 
-// pass sets the clock to this time after the block was bound.
+// pass sets the clock to the moment at which the block is this old.
 func (p *promiseScene) pass(age time.Duration) { p.clock.SetTime(p.given.BoundAt.Add(age)) }
 
-// settles settles a hint at a holder. The servers have this verdict. now is the claim that has the name at the server;
-// nil: none.
+// settles settles a hint at a holder. The servers have this verdict. now is the claim that has the holder's name at the
+// server; nil: none.
 func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
 	p.Helper()
 	p.oracle.answer = live.Answer{Verdict: verdict, Client: p.workspace}
@@ -136,7 +136,8 @@ func (p *promiseScene) records() {
 	must.Do(p, p.workspace.Create(p.Context(), p.recordFor("a")))
 }
 
-// goes hints that the deletion of the claim with the UID a was seen, which shows the block given.
+// goes hints that the deletion of the claim with the UID a was seen. The claim showed the block given. goes returns the
+// claim as a holder.
 func (p *promiseScene) goes() ledger.Holder {
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)

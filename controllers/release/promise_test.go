@@ -139,9 +139,9 @@ func TestPromise_StaysIfItsClaimIsStoredDuringTheRead(t *testing.T) {
 	}
 }
 
-// A server lacks the claim while its CREATE may still succeed, and its answer comes when that is over: kcp is slow, or
-// other answers were waited for. The block stays, and the record that the claim has got meanwhile. A question that
-// begins later counts.
+// A server is asked for a claim whose CREATE may still succeed. Its answer, that it lacks the claim, comes when the
+// CREATE is over: kcp is slow, or Settle waited for other answers. The block stays, and so does a record that the claim
+// got meanwhile. Only the answer to a later question counts.
 func TestPromise_StaysIfTheAnswerComesLate(t *testing.T) {
 	t.Parallel()
 	for name, stored := range map[string]bool{"its claim is stored meanwhile": true, "it has failed": false} {
@@ -289,8 +289,8 @@ func TestPromise_StaysIfItsClaimHasLostTheID(t *testing.T) {
 	}
 }
 
-// A claim shows the block given, but the ledger has another block for the claim, which it is about to show. The block
-// given is freed only when the claim shows the other block.
+// A claim shows the block given, but the ledger has another block for the claim, which the claim is about to show. The
+// block given is freed only when the claim shows the other block.
 func TestPromise_StaysWhileAClaimShowsIt(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)

@@ -23,8 +23,9 @@ func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	return answer.Verdict == live.Gone && !c.seen(h.Claim).outdated(answer.Revision), err
 }
 
-// GoneWitnessed reports whether SettleWitnessed would find the holder gone. The servers must lack the holder. In
-// addition, its deletion was seen, or its IPAllocation is still there and is not new. GoneWitnessed changes nothing.
+// GoneWitnessed reports whether SettleWitnessed would find that the servers lack the holder, with a witness: the
+// deletion of the holder was seen, or its IPAllocation is still there and is not new. GoneWitnessed changes nothing. It
+// reports false if the holder's workspace is bound nowhere.
 func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
@@ -54,8 +55,8 @@ func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.
 	return claim, nil
 }
 
-// Published reads a claim live, and whether a record names it. The claim is nil if no server shows it. Published fails
-// if it cannot read the claim, or cannot read whether there is a record of a claim that is there.
+// Published asks the servers for a claim, and whether a record names the claim. The claim is nil if no server shows it.
+// Published fails if it cannot read the claim, or cannot read whether there is a record of a claim that is there.
 func (c *Controller) Published(
 	ctx context.Context, h ledger.Holder,
 ) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
@@ -71,8 +72,8 @@ func (c *Controller) Published(
 	return claim, own != nil, nil
 }
 
-// findRecord returns the record of the holder that the server of this answer has, or nil. The record names the holder's
-// ID. A record that names one of the UIDs in the list counts, too.
+// findRecord returns the record of the holder, as the server of this answer has it, or nil. The holder's record names
+// the holder's ID, or one of the UIDs that are given.
 func findRecord(
 	ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID,
 ) (*ipamv1alpha1.IPAllocation, error) {

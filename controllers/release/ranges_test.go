@@ -76,7 +76,7 @@ func TestSettle_EndsTheHoldOfARangeWithItsClaim(t *testing.T) {
 	}
 }
 
-// A CREATE was answered with a range, and no claim of it was seen. When the CREATE can no longer succeed
+// A CREATE was answered with a range, and its claim was not seen. When the CREATE can no longer succeed
 // (promise.Grace), the hold of the range ends. The hold stays while a claim of the holder's name shows the range.
 func TestSettle_EndsTheHoldOfARangeWhoseCreateFailed(t *testing.T) {
 	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
@@ -135,9 +135,9 @@ func rootScene(t *testing.T) *scene {
 	return s
 }
 
-// The answers of the servers on which a block is freed drain a root pool, too. An endpoint slice that is made while a
-// shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the slice is freed
-// only if the binding was seen to go.
+// A root pool is drained after the same answers of the servers after which a block is freed. An endpoint slice that is
+// made while a shard is down does not list that shard. So if a workspace is unbound, a block or pool as old as the
+// slice is freed only if the binding was seen to go.
 func TestSettle_NeedsTheSameAnswersToDrainARootPoolAsToFreeABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
@@ -186,7 +186,7 @@ func TestSettle_NeedsTheSameAnswersToDrainARootPoolAsToFreeABlock(t *testing.T) 
 }
 
 // A server that lacks a pool, and is older than the pool as last seen, was restored from a backup. The pool stays.
-func TestSettle_BelievesNoServerOlderThanThePool(t *testing.T) {
+func TestSettle_DistrustsAServerOlderThanThePool(t *testing.T) {
 	s := rootScene(t)
 	last := gen.Pool("pool")
 	last.ResourceVersion = "100"

@@ -26,8 +26,9 @@ type retention struct {
 	clock    clock.PassiveClock
 }
 
-// until returns when the lease of a block that is retained now ends; zero: never. The present class and pool of the
-// block say how long it is. The time is a whole second, because the record can show no other.
+// until returns the end of the lease of a block that is about to be retained; zero: the lease never ends. The present
+// class and pool of the block say how long the lease is. The time is a whole second, because the record can show no
+// other.
 func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 	lease, err := r.lease(ctx, s.block)
 	if err != nil {
@@ -41,8 +42,8 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 
 // retain retains the block in the ledger, and removes the claim from the record seen. The transaction that retains the
 // block writes the end of the lease, which never changes afterwards. If the record is retained already and the block is
-// not, the ledger has lost that end, and retain takes it from the record. If the record is of a former claim, whose
-// block the holder had, it becomes the record of the holder.
+// not, the ledger has lost the end of the lease, and retain takes it from the record. If the record is of a former
+// claim, whose block the holder had, it becomes the record of the holder.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
 	retained := seen.Spec.ClaimRef == nil && seen.AllocationID() == types.UID(s.Claim)

@@ -32,8 +32,8 @@ func TestSettle_FreesNothingInDoubt(t *testing.T) {
 	}
 }
 
-// A hint may name another object than the block's holder. A server that was asked for that object would say that the
-// holder is gone. So Settle asks for the holder that the ledger names.
+// A hint may name another object than the block's holder. If a server were asked for that object, the holder would seem
+// to be gone. So Settle asks for the holder that the ledger names.
 func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 	s := newScene(t)
 	for _, wrong := range []ledger.Holder{
@@ -113,7 +113,7 @@ func TestSettle_FailsIfNoServerAnswers(t *testing.T) {
 
 // The deletion of a claim that was refused is settled without a request: a storm of such claims costs the servers
 // nothing.
-func TestSettle_AsksNobodyForAClaimThatWasNeverBound(t *testing.T) {
+func TestSettle_AsksNoServerAboutAClaimThatWasNeverBound(t *testing.T) {
 	s := newScene(t)
 	s.oracle.err = errors.New("asked")
 	never := s.holder
@@ -130,7 +130,7 @@ func TestSettle_AsksNobodyForAClaimThatWasNeverBound(t *testing.T) {
 }
 
 // A kcp that was restored from a backup lacks every claim that is newer than the backup. Such a server frees nothing.
-func TestSettle_BelievesNoServerOlderThanTheClaim(t *testing.T) {
+func TestSettle_DistrustsAServerOlderThanTheClaim(t *testing.T) {
 	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
 		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 		last := gen.Claim("c")

@@ -80,7 +80,7 @@ type rule struct {
 // table is a list of rules. The first rule that applies decides.
 type table []rule
 
-// rules decide about every holder. They free no block in doubt, and none that somebody may show.
+// rules decide about every holder. They free no block in doubt, and no block that a claim may still show.
 // [TestDecide_MatchesTheTables] has the action of every combination of facts.
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},

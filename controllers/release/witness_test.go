@@ -23,8 +23,8 @@ func deletedWithRecord(t *testing.T) *scene {
 	return s
 }
 
-// A read that lacks the claim and the deletion of its record, as it was seen, suffice to free the block. The holder is
-// not asked for.
+// Two requests suffice to free the block: a read, to which the server says that it lacks the claim, and the deletion of
+// the claim's record exactly as it was seen. The holder is not asked for.
 func TestSettle_TakesTheRecordAsWitness(t *testing.T) {
 	s := deletedWithRecord(t)
 	settled, err := s.Settle(t.Context(), s.holder)
@@ -89,7 +89,7 @@ func TestSettle_FreesABlockAfterItsWitnessIsGone(t *testing.T) {
 	}
 }
 
-func TestArrived_StartsTheAbsenceAgain(t *testing.T) {
+func TestArrived_EndsTheAbsence(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
 	s.Arrived("w")
@@ -101,7 +101,7 @@ func TestArrived_StartsTheAbsenceAgain(t *testing.T) {
 
 // A shard may be started again more than once. If a server shows the claim between two censuses, its workspace is
 // bound, and the first census no longer counts. An answer to a read that began before the first census changes nothing.
-func TestServed_StartsTheAbsenceAgain(t *testing.T) {
+func TestServed_EndsTheAbsence(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
@@ -120,7 +120,7 @@ func TestServed_StartsTheAbsenceAgain(t *testing.T) {
 // A request frees a block if the deletion of its claim was seen, if the IPAllocation is still there, or if the binding
 // of the workspace was seen to go. A restored kcp may never have known any other claim that it lacks. GoneWitnessed
 // foresees the result, and changes nothing.
-func TestSettleWitnessed_FreesOnlyClaimsThatWereKnown(t *testing.T) {
+func TestSettleWitnessed_FreesOnlyBlocksOfKnownClaims(t *testing.T) {
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
 	for name, tt := range map[string]struct {
 		record        bool
@@ -218,8 +218,8 @@ func TestSettle_KeepsTheRecordOfABlockThatTheLedgerMayHaveLost(t *testing.T) {
 	}
 }
 
-// The ledger has nothing of a claim that is gone, and gets its block back while a release asks whether it has lost
-// anything. The record stays: by that record the next attempt retains or frees the block.
+// The ledger lacks the block of a claim that is gone. Recovery gives the block back while a release asks whether the
+// ledger has lost anything. The record stays: by that record the next attempt retains or frees the block.
 func TestSettle_KeepsTheRecordOfABlockThatComesBackMeanwhile(t *testing.T) {
 	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	s.HasAll = func(context.Context, ledger.ClusterName, client.Object) (bool, error) {

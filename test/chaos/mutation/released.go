@@ -391,14 +391,14 @@ var released = []Mutant{
 		File:  "controllers/release/facts.go",
 		Old:   "return own.CreationTimestamp.Add(relisting).Before(at)",
 		New:   "return !at.IsZero()",
-		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_BelievesNoRecord"},
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
 	},
 	{
 		Name:  "a record that proves nothing stays as a proof for later",
 		File:  "controllers/release/table.go",
 		Old:   "action: action{drop: true, then: leave}",
 		New:   "action: action{then: leave}",
-		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_BelievesNoRecord|TestDecide"},
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord|TestDecide"},
 	},
 	{
 		Name:  "a record whose claim no cache shows is a hint without a doubt",
