@@ -103,8 +103,9 @@ func (p *pass) lost() *outcome.Fault {
 	return &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + p.claim.Status.AllocatedCIDR}
 }
 
-// promised refuses a CREATE because the reconcile will serve its claim: the cache shows a claim of the name, or a
-// former claim retains a block for this one. The CREATE changes neither of the two, because it may still fail.
+// promised returns the refusal of a CREATE whose claim the reconcile will serve: the cache shows a claim of the name,
+// or a former claim retains a block for the new claim. The CREATE leaves that claim and that block as they are, because
+// it may still fail.
 func (p *pass) promised() error {
 	if p.facts.being == twin {
 		return &outcome.Refusal{
@@ -117,11 +118,11 @@ func (p *pass) promised() error {
 }
 
 // refuse refuses the claim while the IPAllocation of a former claim retains a block. If that IPAllocation was deleted
-// after the pass read it, refuse clears the facts, and the table decides again: the deletion woke nobody, because the
-// claim did not wait for it yet.
+// after the pass had read it, refuse clears the facts, and the table decides again: the deletion did not wake the
+// claim, which was not waiting for it yet.
 //
-// For giveUp, refuse first frees the claim's own block. That block was bound before the IPAllocation was seen, and was
-// never published.
+// For giveUp, refuse also frees the claim's own block, which was bound before the IPAllocation was seen, and was never
+// published.
 func (p *pass) refuse(ctx context.Context) error {
 	now, err := record.Find(ctx, p.cache, client.ObjectKeyFromObject(p.claim))
 	switch {
@@ -138,7 +139,7 @@ func (p *pass) refuse(ctx context.Context) error {
 	return p.refusal
 }
 
-// takeBack clears a status with a block that the claim was never given.
+// takeBack clears the status of a claim that shows a block which it was never given.
 func (p *pass) takeBack(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	p.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -165,9 +166,9 @@ func (p *pass) bind(ctx context.Context) (err error) {
 	return err
 }
 
-// refusedByPolicy refuses a claim for which the ledger was not asked. An earlier pass may have bound a block for the
-// claim, and the answer of its transaction was lost. Then the claim keeps that block, as it would if the answer had
-// come.
+// refusedByPolicy refuses a claim that policy has refused before the ledger was asked. If an earlier pass has bound a
+// block for the claim, and the answer of its transaction was lost, the claim keeps that block, as it would if the
+// answer had come.
 func (p *pass) refusedByPolicy(ctx context.Context, refusal error) error {
 	if err := p.lookUp(ctx); err != nil || p.facts.held == own {
 		return err
@@ -186,7 +187,7 @@ func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) 
 	return p.r.Ledger.Blocks.Bind(ctx, r)
 }
 
-// inherit gives the claim the block that it shows, and that another ID of its name holds.
+// inherit gives the claim the block that the claim shows, and that another ID of the claim's name holds.
 func (p *pass) inherit(ctx context.Context) error {
 	block, err := p.take(ctx, p.former)
 	if err != nil {
@@ -217,7 +218,7 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
 	taken, err = p.r.promises().Give(ctx, block, p.claim)
-	// its record has changed or is gone, or another block of this claim cools, perhaps for a day
+	// the block is not as it was read, or this claim has another block, which may cool for a day
 	if errors.Is(err, ledger.ErrChanged) {
 		return ledger.Block{}, &outcome.Fault{
 			Message: "the block of the former claim of this name cannot be taken over now", Err: err,
@@ -264,7 +265,7 @@ func (p *pass) publish(ctx context.Context) error {
 		return p.publishRange(ctx)
 	}
 	if p.facts.record != own {
-		p.r.noteFormer(ctx, p.holder(), p.claim) // the cache may drop the claim before the event is handled
+		p.r.noteFormer(ctx, p.holder(), p.claim) // the cache may drop the claim before its deletion is handled
 	}
 	err := p.publishBlock(ctx)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
@@ -277,8 +278,8 @@ func (p *pass) publish(ctx context.Context) error {
 // status.
 func (p *pass) publishBlock(ctx context.Context) error {
 	block := p.block
-	// The present policy of the claim, else the policy of its class when the block was bound. The ledger gets it even
-	// while the pool cannot be named, because the workspace of the pool may be gone.
+	// The claim's present policy counts, else the policy of its class when the block was bound. The ledger gets the policy
+	// even while the pool cannot be named, because the workspace of the pool may be gone.
 	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
 		if err := p.r.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
@@ -373,9 +374,9 @@ func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) erro
 }
 
 // dropFormer deletes the retained record of a former claim whose block this claim has now. The record cannot pass to
-// this claim, because the claimRef of a retained record can never be set again. If the record has changed, or a newer
-// one has taken its name, it stays, and dropFormer returns errUnseen: when this claim goes meanwhile, its release makes
-// the record keep this claim's block.
+// this claim, because the claimRef of a retained record can never be set again. If the record has changed, or another
+// record has its name now, dropFormer deletes nothing, and returns errUnseen. For if this claim is deleted meanwhile,
+// its release retains the block by changing that very record.
 func (s *slot) dropFormer(ctx context.Context) error {
 	former := s.Record
 	exactly := client.Preconditions{UID: new(former.UID), ResourceVersion: new(former.ResourceVersion)}

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// turnTime is how long a CREATE waits for another CREATE. That is an earlier CREATE of its name, or one that was just
-	// answered with the range that this one asks for.
+	// turnTime is how long a CREATE waits for another CREATE: an earlier CREATE of its name, or a CREATE that was just
+	// answered with the range that both ask for.
 	turnTime = 300 * time.Millisecond
 	// newcomerTime is how long a CREATE waits until its workspace is known. The workspace may have bound the API a moment
 	// ago.
@@ -34,7 +34,7 @@ const (
 	failing = 5 * time.Second
 )
 
-// limits are the times that an answer may take. Tests allow more than a server waits.
+// limits are the times that an answer may take. Tests set limits that are longer than a server waits.
 type limits struct {
 	// answer limits how long a CREATE waits for its answer. A claim without an answer is bound a moment later, by its
 	// reconcile.
@@ -89,7 +89,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 		pool, err = r.poolOf(p.block, d.from.Cluster)
 	}
 	if err == nil {
-		err = ctx.Err() // nobody may wait for the answer any more
+		err = ctx.Err() // perhaps nobody waits for the answer any more
 	}
 	if err != nil {
 		d.giveBack(ctx)
@@ -101,7 +101,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	return door.Answer{Status: p.claim.Status, Warning: d.warning(ctx)}, nil
 }
 
-// warning returns a warning for a claim for a block by a class that makes ranges, because the user may have meant the
+// warning returns a warning if the claim asks for a block although its class makes ranges: the user may have meant the
 // range. For any other claim it is empty.
 func (d *decision) warning(ctx context.Context) string {
 	class := d.governs(ctx)
@@ -144,8 +144,8 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, er
 	return p, err
 }
 
-// inTime repeats try as long as try returns the error passing, and for the duration within at most. It returns the last
-// error of try.
+// inTime repeats try while it returns the error that the parameter passing names, and no longer than the duration
+// within. It returns the last error of try.
 func inTime(
 	ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error,
 ) error {
@@ -219,8 +219,8 @@ func (r *Reconciler) workspaceOf(
 	return from, cl.GetCache(), nil
 }
 
-// begin waits until an earlier CREATE of the name is settled, and then notes in Answers that this one is about to take
-// a block: the transaction may commit after the CREATE has timed out. A dry run notes nothing.
+// begin waits until an earlier CREATE of the name is settled, and then notes in Answers that this CREATE is about to
+// take a block: the transaction may commit after the CREATE has timed out. A dry run notes nothing.
 func (d *decision) begin(ctx context.Context) error {
 	d.begun = true
 	if d.dry {

@@ -82,7 +82,7 @@ func TestAnswer_DryRunTakesNothing(t *testing.T) {
 }
 
 // A claim that gets no block is told why. Its CREATE fails if the claim's unmetPolicy is Refuse. A claim without an
-// unmetPolicy has that of its class. The CREATE waits for nothing.
+// unmetPolicy has that of its class. The CREATE enters no waiting list.
 func TestAnswer_RefusesByTheUnmetPolicy(t *testing.T) {
 	t.Parallel()
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
@@ -136,7 +136,7 @@ func TestAnswer_GivesNoBlockWhereTheNameWasUsed(t *testing.T) {
 		name   string
 		object client.Object
 		reason ipamv1alpha1.Reason // none: Answer returns an error
-		refuse bool                // the claim says so; else the API server says that the name is taken
+		refuse bool                // whether the answer refuses; else the API server says that the name is taken
 	}{
 		// The claim may be gone already, and its block about to be freed.
 		{"a claim", there, ipamv1alpha1.ReasonError, false},
@@ -185,7 +185,7 @@ func TestAnswer_FailsInAWorkspaceThatIsNotServed(t *testing.T) {
 
 // If two workspaces show the same path, that path admits neither of them to a pool. Both still get blocks of their own
 // pools, and by classes that are open to all.
-func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
+func TestAnswer_ServesAWorkspaceIfAnotherShowsItsPath(t *testing.T) {
 	t.Parallel()
 	own, admits := readyPool("own", "10.1.0.0/24"), readyPool("admits", "10.2.0.0/24", gen.Consumers{"root:tenant"})
 	s := newScene(t, allocator.Options{}, append(offered(), admits), own)
@@ -231,7 +231,7 @@ func TestAnswer_EndsInTime(t *testing.T) {
 
 // Until the ledger was compared with the published records of a pool, the pool gives no block: Answer fails. A pool
 // that has lost changes is frozen, and gives no block either.
-func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
+func TestAnswer_GivesNoBlockBeforeTheLedgerIsCompared(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Frozen: true}, offered())
 	request := door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))}

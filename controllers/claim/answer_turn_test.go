@@ -63,7 +63,7 @@ func TestAnswer_WaitsForTheFirstCreate(t *testing.T) {
 	}
 }
 
-// watched is a clock that tells when it is read.
+// watched is a clock that calls the function read before it tells the time.
 type watched struct {
 	clock.PassiveClock
 	read func()
@@ -116,7 +116,7 @@ func TestAnswer_HintsAtTheBlockOfACreateThatFails(t *testing.T) {
 	}
 }
 
-// deserted cancels the context of the caller of each Bind, after the block is bound.
+// deserted cancels its caller's context at the end of each Bind, when the block is bound.
 type deserted struct {
 	views.Blocks
 	cancel func()

@@ -96,7 +96,7 @@ func TestReconcile_ShowsOnlyALastingFaultOnAnAnsweredClaim(t *testing.T) {
 
 // A new leader does not know which CREATEs the former leader answered. It writes the record of a claim only if a server
 // shows the claim with the block.
-func TestReconcile_AsksForAClaimThatAnotherLeaderAnswered(t *testing.T) {
+func TestReconcile_ReadsAClaimLiveIfAnotherLeaderAnsweredIt(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
@@ -171,7 +171,7 @@ func TestReconcile_ReportsAClaimUnknownToTheServerOnlyAfterTheCacheLag(t *testin
 
 // A server that does not know status.allocationID stores the claim without it. The claim keeps its block. The block
 // passes to the claim's UID, but only once a server shows the claim.
-func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
+func TestReconcile_HandsTheBlockOfALostIDToTheClaimsUID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))

@@ -29,7 +29,7 @@ import (
 type quotaed struct {
 	*scene
 	quota error
-	only  string // the claim that the quota forbids a record; empty: all
+	only  string // the only claim whose record the quota forbids; empty: it forbids all records
 	posts int
 	due   map[string]time.Time // when each claim is to be reconciled
 }
@@ -100,7 +100,7 @@ func (q *quotaed) run(d time.Duration) {
 		result, err := q.Reconcile(q.Context(), requestIn("tenant", next))
 		switch {
 		case err != nil:
-			q.due[next] = q.now.Now().Add(30 * time.Second) // the latest that the queue's limiter says
+			q.due[next] = q.now.Now().Add(30 * time.Second) // the longest delay of the queue's limiter
 		case result.RequeueAfter > 0:
 			q.due[next] = q.now.Now().Add(result.RequeueAfter)
 		default:
@@ -134,7 +134,7 @@ func TestReconcile_SeldomTriesForbiddenRecords(t *testing.T) {
 }
 
 // If the record of one claim alone is forbidden, the other claims get their records.
-func TestReconcile_WritesOtherRecordsThanAForbiddenOne(t *testing.T) {
+func TestReconcile_WritesTheOtherRecordsIfOneIsForbidden(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 4)
 	q.only = "c0"

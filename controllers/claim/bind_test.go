@@ -58,8 +58,8 @@ func TestTry_WaitsOnlyAtItsCandidates(t *testing.T) {
 	}
 }
 
-// A transaction whose answer was lost has bound a claim, and then no pool serves its class any more. The claim keeps
-// the block. A claim without a block stays Pending.
+// A transaction whose answer was lost has bound a block for a claim, and then no pool serves the claim's class any
+// more. The claim keeps the block. A claim without a block stays Pending.
 func TestBind_FindsTheBlockOfALostAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, []client.Object{

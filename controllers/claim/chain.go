@@ -26,8 +26,8 @@ import (
 //
 // The claim's status names that IPPool. The IPPools of the pools above it come a moment later.
 //
-// If several claims make the same pools at the same time, all get the pools of the winner. A pool that is unused may be
-// retired between two steps. Then the claim begins again.
+// If several claims need the same new pool at the same time, one of them makes it, and all use it. A pool that is
+// unused may be retired between two steps. Then the claim begins again.
 
 // attempts is how often a claim goes through its chain at most.
 const attempts = 5
@@ -38,7 +38,7 @@ var errAgain = errors.New("a pool of the claim's chain has changed meanwhile")
 // errReleasing: a pool is closed for the DELETE of the claim that holds it, and that claim is not known to be gone.
 var errReleasing = errors.New("a pool of the claim's chain is being released")
 
-// begun calls step, and repeats it while it returns errAgain, up to attempts times.
+// begun calls step until it returns another error than errAgain, or none. The constant attempts limits the calls.
 func begun(step func() (ledger.Block, error)) (block ledger.Block, err error) {
 	for range attempts {
 		if block, err = step(); !errors.Is(err, errAgain) {
@@ -95,8 +95,8 @@ func (d *decision) inside(ctx context.Context, plan resolve.Plan, pool ledger.Po
 	return d.hold(ctx, pool)
 }
 
-// provide returns the last pool of the chain. It makes the pools of the chain that are missing. above has the pools in
-// which it made another pool; some of them may be new, too.
+// provide returns the last pool of the chain. It makes the pools of the chain that are missing. above has each pool in
+// which provide made another pool; a pool in above may be new, too.
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
 	if err := d.unheld(plan); err != nil {
 		return pool, nil, err
@@ -121,7 +121,7 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			return pool, nil, err
 		}
 		if level.Derived.Holder.Claim != "" && !pool.Derived.HeldSince.After(pool.RegisteredAt) {
-			d.held = pool // no CREATE was answered with it yet: each renews the hold first
+			d.held = pool // the hold is as old as the pool: no other CREATE has taken it over, as that would renew it
 		}
 	}
 	return pool, above, nil
@@ -209,7 +209,7 @@ func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above led
 	return p, err
 }
 
-// imagined reports whether a dry run has made a pool up. The ledger may have a former pool of the same ID.
+// imagined reports whether a pool exists only in a dry run. The ledger may have a former pool of the same ID.
 func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
 
 // refuseLevel returns why the pool of a level cannot be made. The claim is in no waiting list of the ledger: it is
@@ -323,7 +323,7 @@ func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 			"or release everything inside it first", pool.CIDR)}
 }
 
-// unfit refuses a pool that a former class of the same name has made, if the present class would make it otherwise.
+// unfit refuses a pool that a former class of the same name has made, if the present class would make a different pool.
 // Pools belong to a class by its name, so the present class has that pool now. unfit returns nil for a pool that fits.
 // A class that was only edited keeps its pools.
 func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refusal {
@@ -360,9 +360,9 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 	return resolve.Candidate{Pool: object, Strategy: strategy, Length: length}
 }
 
-// counted refuses a workspace that has as many pools as it may: it gets no further pool that all workspaces share, and
-// no further address space. Pools that are made in the workspace itself count, too, but only the limit of their class
-// bounds them.
+// counted refuses a claim if its workspace has MaxPools pools already: the workspace gets no further pool that all
+// workspaces share, and no further address space. Pools that are made in the workspace itself count, too, but only the
+// limit of their class bounds them.
 func (d *decision) counted() error {
 	if d.r.MaxPools == 0 || d.tenant() == d.r.Directory.Platform().Cluster ||
 		d.r.Ledger.Pools.Count(d.tenant()) < d.r.MaxPools {
@@ -434,8 +434,8 @@ func first(in ledger.Pool, req ledger.Request) (netip.Prefix, error) {
 	return p, nil
 }
 
-// suppose answers a dry run from a pool that would be made: with a block of it or, for a claim for a range, with the
-// pool.
+// suppose answers a dry run for which a pool would be made: with a block of that pool or, for a claim for a range, with
+// the pool itself.
 func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	if resolve.IsRange(d.claim) {
 		return d.rangeOf(pool), nil

@@ -74,8 +74,8 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 	}
 }
 
-// The limit of a class for one workspace counts the pools that the class has there: a claim that needs one more pool is
-// refused.
+// The limit of a class for one workspace counts the pools of this class in the workspace: a claim that needs one more
+// pool is refused.
 func TestChain_LimitsItsPools(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -108,7 +108,7 @@ func TestChain_LimitsNoSharedPools(t *testing.T) {
 }
 
 // A class that was deleted and made again uses the pools of the former class of its name. If the new class would make
-// these pools otherwise, claims that need them are refused. A class that was edited uses its pools.
+// different pools, claims that need these pools are refused. A class that was only edited still uses its pools.
 func TestChain_RefusesUnfitPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	again := func(c *ipamv1alpha1.IPClass) { c.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour)) }

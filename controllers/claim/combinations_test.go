@@ -22,9 +22,9 @@ import (
 type combination struct {
 	levels  int    // classes with poolPer above the class of the claims
 	tenancy string // of their pools
-	unique  string // uniqueWithin of the class of the claims: roles with spaces between them
+	unique  string // uniqueWithin of the class of the claims: roles, separated by blanks
 	own     bool   // the root pool is the tenant's
-	hidden  bool   // no workspace may use the classes above, and listed ones may use the class of the claims
+	hidden  bool   // no workspace may use the classes above, and only listed workspaces the class of the claims
 	exact   bool   // each claim says its length
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	Feed *feed.Feed
 	// Queue is the queue of the controller. The ledger adds claims to it, too.
 	Queue inbox.Queue
-	// Listed queues a claim that the first list of a cache has shown with a block. Such claims come after others.
+	// Listed queues a claim that the first list of a cache has shown with a block. Such claims come after all others.
 	Listed func(mcreconcile.Request)
 	// Compare compares the ledger with the published records of a pool, and of the other pools in its space. It reports
 	// whether the ledger has lost nothing of them, so that the pool may give blocks.
@@ -191,7 +191,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	}
 }
 
-// recordOf returns the record of a claim that the cache shows, or nil.
+// recordOf returns the record of a claim, as the cache shows it, or nil.
 func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	slot, err := record.Find(ctx, cache, client.ObjectKeyFromObject(claim))
 	if err != nil || !records(slot.Record, claim) {
@@ -207,8 +207,8 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
-			// A new record may lack its claim, too: its writer may have read the claim from a stale cache, after the deletion of
-			// the claim was handled, or in a kcp that was restored and never knew the claim.
+			// The claim of a new record may be missing: the writer of the record may have read the claim from a stale cache,
+			// after the claim's deletion was handled, or after a restore of kcp, which then never knew the claim.
 			if !claimed(ctx, cl, e.Object) {
 				r.Releases.Missed(r.holderIn(name, e.Object), nil)
 			}

@@ -78,8 +78,8 @@ func (r *told) note(hint string, h ledger.Holder) {
 	r.hints = append(r.hints, hint+" "+h.Name+" "+string(h.Claim))
 }
 
-// An object that was seen deleted gives another hint than an object that a list left out: the second may be missing
-// because kcp was restored from a backup.
+// An object that was seen deleted gives another hint than an object that a list left out: a list may leave out an
+// object because kcp was restored from a backup.
 func TestOnClaim_DistinguishesDeletedFromMissed(t *testing.T) {
 	t.Parallel()
 	claim, retained, held := gen.Claim("c"), &ipamv1alpha1.IPAllocation{}, &ipamv1alpha1.IPAllocation{}

@@ -18,20 +18,20 @@ import (
 )
 
 // decision decides which block a claim gets, or why it gets none: by policy, then by the ledger. A reconcile and the
-// answer to a CREATE decide by the same code. They differ in holder, since, ask, waits and succeeds. Only a CREATE sets
-// begun, dry and imagined.
+// answer to a CREATE decide by the same code. They differ in the fields holder, since, ask, waits and succeeds. Only a
+// CREATE sets the fields begun, dry and imagined.
 type decision struct {
 	r      *Reconciler
 	claim  *ipamv1alpha1.IPClaim
 	from   directory.Workspace
 	holder ledger.Holder
-	since  time.Time // the age of the claim, which orders it among waiting claims
+	since  time.Time // when the claim was created, which orders it among waiting claims
 	ask    asks
 	waits  waits
 	class  string // the class that governs the claim; empty if there is none, or it is not known
 
-	// succeeds reports whether the claim may take over a range that another holder of its name has held since that time.
-	// It may if the claim of that holder cannot exist any more.
+	// succeeds reports whether the claim may take over a range from another holder of its name: it may if the claim of
+	// that holder cannot exist any more. to is that holder, which has held the range from the time since on.
 	succeeds func(ctx context.Context, to ledger.Holder, since time.Time) (bool, error)
 	dry      bool        // nothing is to be taken
 	begun    bool        // of a CREATE: its turn has come
@@ -42,7 +42,7 @@ type decision struct {
 // tenant returns the tenant of the claim: its workspace, or its namespace where namespaces are the tenants.
 func (d *decision) tenant() ledger.ClusterName { return d.from.Cluster.Tenant(d.claim.Namespace) }
 
-// mostAsked is how many candidates a claim asks for a block, and at how many it waits, at most.
+// mostAsked limits how many candidates a claim asks for a block, and at how many it waits.
 const mostAsked = 64
 
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind].
@@ -108,8 +108,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	return plan, err
 }
 
-// resolve applies policy to the catalog, and notes the class of the claim. If the catalog failed, resolve returns that
-// error, and no refusal.
+// resolve applies policy to the catalog, and notes the class of the claim. If the catalog failed, resolve returns the
+// error of the catalog, and no refusal.
 func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
@@ -136,11 +136,11 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 
 // need is the request of a decision to its candidates: for the claim's block, or for a pool of its chain.
 type need[T any] struct {
-	what    string // for errors, before the candidate
+	what    string // how an error begins, before the name of the candidate
 	plan    resolve.Plan
 	request func(resolve.Candidate) ledger.Request
 	ask     asksFor[T]
-	more    func() error // returns why no further address space may be made; nil: each may be made
+	more    func() error // returns why no further address space may be made; nil: there is no limit
 	refuse  func(context.Context, resolve.Plan, []miss) error
 }
 

@@ -12,11 +12,11 @@
 //	publish   create the IPAllocation, then patch the claim's status
 //
 // facts.go reads the facts that the table asks for, act.go carries its actions out, and decide.go looks for a block.
-// TestDecide_MatchesTheDrawing draws all ways of a pass. The answer to a CREATE ends before it publishes.
+// TestDecide_MatchesTheDrawing draws all ways of a pass. The pass of a CREATE ends before publish.
 //
 // A claim whose CREATE was answered costs one API write: its status is there already. Any other claim costs two, in one
-// reconcile. A refusal is a condition, not an error. A refused claim waits for topics, whose change could change the
-// answer, and in the ledger for room.
+// reconcile. A refusal is a condition, not an error. A refused claim waits for topics (things whose change may change
+// the answer), and in the ledger for room.
 //
 // Claims carry no finalizer. Their deletion is a hint, handed to package release.
 package claim

@@ -146,8 +146,8 @@ func (p *pass) under(ctx context.Context, id ledger.ClaimID) (b ledger.Block, ok
 	return b, ok, nil
 }
 
-// has notes the block of the claim. If the cache shows a retained record of a former claim, has finds out whether the
-// record is of that block, and so spent.
+// has notes the block of the claim. If the cache shows a retained record of a former claim, has finds out whether that
+// record is of the same block: then it is spent.
 func (p *pass) has(ctx context.Context, block ledger.Block) error {
 	p.block, p.facts.held = block, own
 	if p.facts.record != retained {
@@ -288,7 +288,7 @@ func (p *pass) askServer(ctx context.Context) error {
 
 // A claim may show a block that the ledger never gave to it. kcp decides which export serves a request before it reads
 // the body, and then asks the webhooks and policies of the bindings that it finds. So a claim may be stored with a
-// status that the door did not answer, and that no policy has seen.
+// status that is not the answer of the door, and that no policy has seen.
 //
 //	the ledger lacks the block ──▶ the claim is 75 s old, and 10 s later still so
 //	──▶ a server shows the same, and no record ──▶ every pool that the claim may show is complete
@@ -296,8 +296,8 @@ func (p *pass) askServer(ctx context.Context) error {
 //
 // The ledger is asked last: meanwhile it may have adopted a block that it lacked.
 
-// prove reads whether the claim was never given the block that it shows: facts.shown becomes forged or doubtful. Only
-// one worker at a time does this, because it lists all pools: many such claims must not occupy all workers.
+// prove finds out whether the claim was never given the block that it shows: facts.shown becomes forged or doubtful.
+// Only one worker at a time does this, because it lists all pools: many such claims must not occupy all workers.
 func (p *pass) prove(ctx context.Context) {
 	shown := p.claim.Status.AllocatedCIDR
 	p.facts.shown = doubtful

@@ -31,7 +31,7 @@ type formerName struct {
 	client.ObjectKey
 }
 
-// former is the claim of a name that was bound or deleted last.
+// former is the claim that was the last of its name to be bound or deleted.
 type former struct {
 	holder ledger.Holder
 	at     time.Time

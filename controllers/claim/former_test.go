@@ -38,7 +38,7 @@ func (s *scene) goes(options ...gen.ClaimOption) ledger.Block {
 // A claim that is made again at once gets no block, by its CREATE or its reconcile, before the block of the former
 // claim is settled. If the block is freed, the claim gets it. If it is retained, the claim reuses it once the cache
 // shows the record.
-func TestFormer_IsSettledFirst(t *testing.T) {
+func TestFormer_IsSettledBeforeTheNextClaimGetsABlock(t *testing.T) {
 	t.Parallel()
 	for name, published := range map[string]bool{"published": true, "not published": false} {
 		t.Run(name, func(t *testing.T) {

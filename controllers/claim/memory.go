@@ -106,8 +106,8 @@ func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 	return before.shows(shown) && m.clock.Since(before.at) < cacheLag
 }
 
-// found notes that a pass found the claim settled, with its record in the cache. It ends all notes of faults and stale
-// records.
+// found notes that a pass found the claim settled, with its record in the cache. It drops the notes of a stale record,
+// of a fault, and of a block that the ledger lacked.
 func (m *memory) found(claim types.UID) {
 	m.update(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
 }
@@ -141,8 +141,8 @@ func (m *memory) markGone(claim types.UID) {
 	})
 }
 
-// markedGone reports whether the server did not know a claim (denied), and whether it did so at least cacheLag ago, so
-// that the cache would show a deletion (lasting).
+// markedGone reports whether a server did not know a claim (denied), and whether that was at least cacheLag ago, so
+// that the cache would show a deletion by now (lasting).
 func (m *memory) markedGone(claim types.UID) (denied, lasting bool) {
 	since := m.of(claim).denied
 	denied = !since.IsZero()

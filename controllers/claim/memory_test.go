@@ -96,8 +96,8 @@ func shownSlot(version string) record.Slot {
 	return record.Slot{Name: "alloc-1", Record: r}
 }
 
-// If the record of another claim name was in the way, the claim's own record gets another name. Under that name the
-// cache is trusted.
+// If the record of a claim with another name was in the way, the claim's own record gets another name. Under that name
+// the cache is trusted.
 func TestMemory_TrustsTheCacheOnceTheRecordGetsAnotherName(t *testing.T) {
 	m, _ := newMemory()
 	m.met("uid", shownSlot(""))
@@ -169,7 +169,7 @@ func TestConfirmAlive_AsksTheServersAboutAnUnknownClaim(t *testing.T) {
 	}
 }
 
-// interrupted is a ledger that calls the function by after its first Bind.
+// interrupted is a ledger that calls the function in its field by after the first Bind.
 type interrupted struct {
 	views.Blocks
 	by func()

@@ -136,7 +136,8 @@ func (world) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) 
 // Census implements release.Oracle.
 func (world) Census(context.Context) (live.Census, bool, error) { return live.Census{}, false, nil }
 
-// claims returns the claims of two endpoints, of the range of the location of one, and of the range of their network.
+// claims returns four claims: f and e for two endpoints, l for the range of the location of e, and v for the range of
+// the network.
 func (m *mortal) claims() []*ipamv1alpha1.IPClaim {
 	return []*ipamv1alpha1.IPClaim{
 		scoped("f", endpoint, "net", "fra"), scoped("e", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "ams")), ranged(scoped("v", vpc, "net", "")),
@@ -178,7 +179,8 @@ func (m *mortal) makes() {
 	}
 }
 
-// asks sends the CREATE of a claim, and stores the claim if it may. It reports whether the controller lives on.
+// asks sends the CREATE of a claim, and stores the claim if the CREATE was answered, or if the field stores is set. It
+// reports whether the controller is still alive.
 func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
 	answer, err := m.Answer(m.life, door.Request{Cluster: "tenant", Claim: claim})
@@ -279,7 +281,7 @@ func (m *mortal) settles() {
 	}
 }
 
-// empty waits until no CREATE can succeed any more and idle pools are old, and fails the test unless nothing is left.
+// empty waits until no CREATE can succeed any more and idle pools are old, and fails the test if anything is left.
 func (m *mortal) empty() {
 	m.Helper()
 	m.later(2 * promise.Grace)

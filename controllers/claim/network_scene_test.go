@@ -42,8 +42,8 @@ type networks struct {
 	fails     error // of Publish
 }
 
-// newNetworks returns networks with a root pool of this CIDR. By the tenancy, each workspace has its own pools, or all
-// share them.
+// newNetworks returns networks with a root pool of this CIDR. The tenancy says whether each workspace has its own
+// pools, or all share them.
 func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	return newNetworksIn(t, etcdtest.New(t).Client(), cidr, tenancy, more...)

@@ -19,15 +19,15 @@ import (
 
 // The ledger orders the claims that wait for room in a pool. Claims that wait until a pool or a class comes are in none
 // of its lists. When the pool comes, these claims are woken, the oldest first. This file keeps a younger claim from
-// asking the pool before them: the younger claim is set aside, and queued once no older claim is left. To requeue it
-// again and again would cost a thousand claims that wait for one pool a thousand passes each.
+// asking the pool before them: the younger claim is set aside, and queued once no older claim is left. If it were
+// requeued again and again instead, a thousand claims that wait for one pool would take a thousand passes each.
 
 // errBehind: an older claim of the workspace comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
-// behind reports whether an older claim of the tenant must ask a candidate first. That is a claim which waits for the
-// candidate, or for the class of this claim, and which was woken and has not asked since. If the pool has just become
-// ready, it may also be a claim that is about to be woken.
+// behind reports whether an older claim of the tenant must ask a candidate first. Such a claim waits for the candidate,
+// or for the class of this claim, was woken, and has not asked since. If the pool has just become ready, it may also be
+// a claim that is about to be woken.
 func (d *decision) behind(c resolve.Candidate) bool {
 	of := topicsOfPool(c.Owner.Cluster, c.Pool)
 	return d.r.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
@@ -35,8 +35,8 @@ func (d *decision) behind(c resolve.Candidate) bool {
 }
 
 // end notes that the pass of a claim has asked a candidate, or has ended. behind says that the pass has ended behind an
-// older claim. aside is true if the claim is set aside because of that: an older claim queues it later. If another
-// claim was set aside behind this one, end queues that claim.
+// older claim. aside is true if the claim is set aside because of that: an older claim queues it later. If a claim that
+// was set aside is behind no claim now, end queues it.
 func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
 	aside, next, ok := r.waiting.end(claim, behind)
 	if ok {
@@ -59,7 +59,7 @@ func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bo
 	return !has
 }
 
-// note notes that the claims that wait for a pool were woken, if the pool is ready.
+// note adds a ready pool, whose waiting claims were woken. If the pool is not ready, note drops it.
 func (a *announced) note(pool *ipamv1alpha1.IPPool) {
 	if !resolve.Ready(pool) {
 		a.drop(pool.UID)
@@ -85,9 +85,9 @@ const (
 // wokenClaim is a claim that was woken.
 type wokenClaim = wait.Waiter[mcreconcile.Request, due, stage]
 
-// wake returns the claims that wait for any of the topics, oldest first, and notes them as woken. Younger claims of a
-// tenant that ask the same pools are behind a woken claim, until it has asked a candidate, or its pass has ended
-// without that.
+// wake returns the claims that wait for any of the topics, oldest first, and notes them as woken. Until a woken claim
+// has asked a candidate, or has ended its pass without asking, the younger claims of its tenant that ask the same pools
+// are behind it.
 func (w *waiting) wake(topics ...topic) (found []mcreconcile.Request) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -110,9 +110,9 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 // move notes the stage of a woken claim.
 func (w *waiting) move(c *wokenClaim, to stage) { w.woken.Put(c.Key, c.Tenant, c.Since, to, due{}) }
 
-// made notes when the claim of a pass was created. The claim that was woken under this name may be a former one,
-// perhaps an older one. So a claim that was set aside behind it may be behind no claim now: made returns that claim as
-// next, to be queued, and ok is true.
+// made notes when the claim of a pass was created. The claim that was woken under this name may be a former claim, and
+// older. So a claim that was set aside behind the former claim may be behind no claim now. Then made returns that claim
+// as next, to be queued, and ok is true.
 func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcreconcile.Request, ok bool) {
 	w.lock()
 	defer w.mu.Unlock()

@@ -31,8 +31,8 @@ func (s *scene) looks(name string) (cidr string, behind bool) {
 	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time, []topic{{poolTopic, "tenant", "own"}})
 }
 
-// older returns a function that makes a claim for a block of the pool named "own". The claim's creationTimestamp is age
-// before made.
+// older returns a function that makes a claim for a block of the pool named "own". The claim was created the duration
+// age before the time made.
 func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 	return func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
@@ -41,8 +41,8 @@ func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IP
 	}
 }
 
-// A new pool serves the claims that waited for it from the oldest to the youngest, whichever pass sees the pool first:
-// a pass that began before the claims were woken, a pass after that, or the CREATE of another claim.
+// The claims that waited for a new pool get its blocks in the order of their age, whichever pass sees the pool first: a
+// pass that began before the claims were woken, a pass after that, or the CREATE of another claim.
 func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	t.Parallel()
 	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
@@ -141,7 +141,7 @@ func TestOrder_PutsANewClaimBehindAllOlderClaims(t *testing.T) {
 
 // An older claim was woken. A younger claim is behind it at each pool that could serve the older claim. While the older
 // claim does not know its pools, the younger claim is behind it at every pool.
-func TestOrder_HoldsAtEachPoolThatCouldServeTheOlderClaim(t *testing.T) {
+func TestOrder_AppliesToEachPoolThatCouldServeTheOlderClaim(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -179,7 +179,7 @@ func TestOrder_HoldsAtEachPoolThatCouldServeTheOlderClaim(t *testing.T) {
 
 // An older claim by a class was woken when the class came, and does not know the parents of the class yet. A younger
 // claim by the class is behind it.
-func TestOrder_HoldsForANewClass(t *testing.T) {
+func TestOrder_AppliesToANewClass(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	class := []topic{{backingTopic, "tenant", endpoint}, {kind: classTopic, name: endpoint}}
@@ -193,7 +193,7 @@ func TestOrder_HoldsForANewClass(t *testing.T) {
 }
 
 // A claim leaves a new pool to older claims only for a moment, even if the older claims are never woken.
-func TestOrder_HoldsOnlyForAMoment(t *testing.T) {
+func TestOrder_AppliesOnlyForAMoment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), []topic{{poolTopic, "tenant", "own"}})

@@ -38,7 +38,7 @@ func (n *networks) uniqueWithin(class, roles string) {
 
 // Two networks have the same CIDR, and locations and endpoints with the same addresses in it. Within one network no
 // address is given twice. A root pool that one network fills has room for all others. A dry run gets the same answers.
-func TestOverlapping_NetworksHaveTheSameAddresses(t *testing.T) {
+func TestOverlapping_GivesEachNetworkTheSameAddresses(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	var got []string
@@ -122,9 +122,9 @@ func TestOverlapping_ServesManyAtOnce(t *testing.T) {
 	}
 }
 
-// The range of each network may have the CIDR that it asks for, although another network has it, too. Another range for
-// a network is refused with the CIDR that the network has.
-func TestOverlapping_RangesHaveTheSameCIDR(t *testing.T) {
+// A claim for the range of a network gets the CIDR that it asks for, even if another network has the same CIDR. If the
+// network has another CIDR already, the claim is refused, and the refusal names the CIDR of the network.
+func TestOverlapping_GivesTwoRangesTheSameCIDR(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	asked := func(name, network, address string) door.Answer {

@@ -33,7 +33,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	held, err := pool, error(nil)
 	by := pool.Derived.Holder
 	switch {
-	case !d.dry: // also a pool made with this holder: a claim of its name may have taken it since, and gone with it
+	case !d.dry: // also a pool made with this holder: a claim of the name may have taken it, and been deleted with it
 		held, err = d.r.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
 	case pool.Closed():
 		err = &ledger.ReleasingError{Pool: pool.ID}
@@ -51,8 +51,8 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	return d.rangeOf(held), nil
 }
 
-// knowsHolder returns an error while the ledger may lack the claim that holds a pool: it was not compared with the
-// published records yet, or it has lost something. A claim that shows its range need not wait.
+// knowsHolder returns an error while the ledger may lack the claim that holds a pool: the ledger was not compared with
+// the published records yet, or has lost something. A claim that shows its range need not wait.
 func (d *decision) knowsHolder(ctx context.Context, pool ledger.Pool) error {
 	if d.claim.Status.AllocatedCIDR != "" || !d.r.Ledger.Recovery.Frozen(pool.ID) {
 		return nil
@@ -80,7 +80,7 @@ func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	return block
 }
 
-// drop ends the hold of a range that began with this decision. A hold that has changed since then stays.
+// drop ends the hold that this decision has begun. If the hold has changed since then, it stays.
 func (d *decision) drop(ctx context.Context) error {
 	if d.held.ID == "" {
 		return nil
@@ -93,7 +93,8 @@ func (d *decision) drop(ctx context.Context) error {
 }
 
 // contest returns why the claim does not get a pool that another claim holds. It returns errAgain if the other claim no
-// longer holds the pool. If the other claim is a former claim of the same name, its hold passes to this claim.
+// longer holds the pool. If the other claim has the same name, and cannot exist any more, contest passes its hold to
+// this claim, and returns errAgain, too.
 func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Holder) error {
 	if d.dry {
 		return heldBy(pool, by, d.tenant())

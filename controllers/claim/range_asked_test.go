@@ -19,7 +19,7 @@ func asking(name, class, location, address string, length int32) *ipamv1alpha1.I
 
 // A claim for a range gets the CIDR or the length that it asks for. The pools above are made where the CIDR lies. A
 // CIDR outside of the root pool, or a range that is too small for its blocks, is refused.
-func TestRange_HasTheCIDRThatItAsksFor(t *testing.T) {
+func TestRange_HasTheCIDRThatItsClaimAsksFor(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		claim          *ipamv1alpha1.IPClaim

@@ -24,8 +24,8 @@ import (
 // holder returns the ID of the claim that holds the pool of the network; empty if none does.
 func (n *networks) holder() ledger.ClaimID { return n.made(vpc).Derived.Holder.Claim }
 
-// The CREATE of a claim for a range is answered with the range, which the claim holds. Its reconcile writes nothing,
-// and forgets the CREATE.
+// The CREATE of a claim for a range is answered with the range, which the claim holds. The reconcile of the claim
+// writes nothing, and forgets the CREATE.
 func TestRange_IsHeldByItsClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -80,9 +80,9 @@ func TestRange_IsRefusedWhileAnotherClaimHoldsIt(t *testing.T) {
 	}
 }
 
-// A copy of the ledger has the pool of a range, and lacks the claim that holds it since. Nobody else gets the range until
-// the ledger was compared with the published records, or while it is known to have lost something. The claim that shows
-// the range holds it again at once.
+// An older copy of the ledger has the pool of a range, but lacks the claim that holds the range. No other claim gets
+// the range until the ledger was compared with the published records, or while it is known to have lost something. The
+// claim that shows the range holds it again at once.
 func TestRange_IsKeptForAHolderThatTheLedgerHasLost(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.New(t).Client()
@@ -283,7 +283,7 @@ func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
 	}
 }
 
-// during plays ranges, and calls the function do before it publishes its first pool.
+// during plays ranges, and calls the function in its field do before it publishes its first pool.
 type during struct {
 	*networks
 	do func(ledger.Pool)
@@ -297,7 +297,7 @@ func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 	return d.networks.Publish(ctx, pool)
 }
 
-// after plays ranges, and calls the function do after it has published its first pool.
+// after plays ranges, and calls the function in its field do after it has published its first pool.
 type after struct {
 	*networks
 	do func(ledger.Pool)
@@ -329,8 +329,8 @@ func TestDescend_PublishesItsPoolAgain(t *testing.T) {
 	}
 }
 
-// While a CREATE is answered, the claim of an earlier CREATE of its name may be stored, and deleted with its range. The
-// answer of the later CREATE does not show that range.
+// Two CREATEs of one name get the same range. While the second is being answered, the claim of the first is stored, and
+// then deleted together with the range. The answer to the second CREATE does not show the range.
 func TestRange_IsNotShownOnceItIsRetired(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -376,8 +376,8 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	}
 }
 
-// vanishing is a ledger that no longer shows a pool once a claim named v holds it. So the CREATE of v fails as soon as
-// it holds the pool. A hold that began at the time since does not count.
+// vanishing is a view of the pools that hides a pool while a claim named v holds it. So the CREATE of v fails as soon
+// as the claim holds the pool. A pool whose HeldSince equals the field since is not hidden.
 type vanishing struct {
 	views.Pools
 	since time.Time

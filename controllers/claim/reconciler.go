@@ -146,7 +146,8 @@ func (p *pass) run(ctx context.Context) error {
 		p.r.memory.markGone(p.claim.UID)
 	}
 	// The block or range of a claim that is deleted during the pass may have been bound after the release looked for it.
-	// So the release gets another hint. It shows the claim as it was before the pass, whose changes nobody has seen.
+	// So the release gets another hint. The hint has the claim as last seen, without the changes of this pass that were
+	// not written.
 	gone := p.r.forgetDeleted(ctx, p.slot.client, p.claim)
 	if last := p.r.memory.deletion(p.waits.request, p.claim.UID); last != nil {
 		p.r.Releases.Deleted(p.holder(), last, nil)

@@ -134,8 +134,8 @@ func TestDoubts_QueueClaimsAndNoPools(t *testing.T) {
 	}
 }
 
-// CREATEs and dry runs get no answer from a replica that has heard of no server for a while: the classes, pools and
-// consumers that it knows may be withdrawn.
+// CREATEs and dry runs get no answer from a replica that has heard from no server for a while: the classes, pools and
+// consumers that it knows may have been withdrawn since.
 func TestAnswer_FailsWhileTheCachesMayBeStale(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())

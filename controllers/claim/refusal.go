@@ -25,8 +25,8 @@ type miss struct {
 	err error
 }
 
-// excluded returns the exclusion of the candidate that overlaps the requested address. ok is false if the candidate
-// refused for another reason.
+// excluded returns the candidate's exclusion that overlaps the requested address. ok is false if the candidate refused
+// for another reason.
 func (m miss) excluded() (excluded netip.Prefix, ok bool) {
 	refused, ok := errors.AsType[*ledger.ExcludedError](m.err)
 	if !ok {
@@ -41,7 +41,7 @@ func (m miss) over() bool {
 	return over
 }
 
-// refusedRoom reports whether err says that one pool cannot serve the request, so that another pool still may.
+// refusedRoom reports whether err says only that this one pool cannot serve the request. Another pool still may.
 func refusedRoom(err error) bool {
 	var exhausted *ledger.ExhaustedError
 	var excluded *ledger.ExcludedError
@@ -174,8 +174,8 @@ func say(tried []miss) string {
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// excluding says how many addresses the exclusions of a pool without room withhold. The other addresses are in use. The
-// text is empty if nothing is excluded.
+// excluding says how many addresses of a full pool its exclusions withhold. The other addresses are in use. The text is
+// empty if nothing is excluded.
 func excluding(pool *ipamv1alpha1.IPPool) string {
 	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {

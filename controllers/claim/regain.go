@@ -27,9 +27,10 @@ func (p *pass) regain(ctx context.Context) (err error) {
 	return err
 }
 
-// regainBlock asks for the block that the claim's record shows. Either its key was deleted from etcd, or the ledger was
-// restored from records, and an older record shows the same addresses. If another claim has the addresses, this claim
-// keeps its record, says so in its conditions, and waits: it gets the addresses when the other claim goes.
+// regainBlock asks for the block that the claim's record shows. The ledger may lack the block because its key was
+// deleted from etcd, because its pools were lost, or because an older record shows the same addresses, and recovery
+// gave them to the claim of that record. If another claim has the addresses, this claim keeps its record, says so in
+// its conditions, and waits: it gets the addresses when the other claim goes.
 func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	lost := p.lost()
 	request, err := p.again(ctx)
@@ -84,8 +85,8 @@ func (p *pass) again(ctx context.Context) (ledger.Request, error) {
 	}, nil
 }
 
-// remake makes the lost pools of the claim's chain again, so that the block of the claim's record lies in them. The
-// ledger has lost these pools before their IPPools were published.
+// remake re-creates the lost pools of the claim's chain around the block of the claim's record. The ledger lost these
+// pools before their IPPools were published.
 func (p *pass) remake(ctx context.Context) error {
 	block, err := netip.ParsePrefix(p.slot.Record.Status.AllocatedCIDR)
 	if err != nil {

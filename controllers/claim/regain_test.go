@@ -84,7 +84,7 @@ func TestRegain_SaysUntilWhenTheAddressesCool(t *testing.T) {
 
 // The ledger has lost the pools of a claim's chain, and only the claim's IPAllocation shows where they were. The claim
 // makes them again around its block, even if lower addresses are free.
-func TestRegain_MakesTheLostPoolsAgain(t *testing.T) {
+func TestRegain_RecreatesTheLostPools(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.Doubts = NewDoubts(n.Queue, n.Directory)

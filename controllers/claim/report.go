@@ -50,12 +50,13 @@ func (r *report) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(r.claim, refusal)
 }
 
-// untold reports whether the claim's first refusal was not told yet. The status may show that refusal already, if the
-// answer to CREATE has set it.
+// untold reports whether an event still has to tell the claim's first refusal. The status may show that refusal
+// already, if the answer to CREATE has set it.
 func (r *report) untold() bool { return r.age() < telling && !unmet.knows(r.request) }
 
 // fail records a fault that is being retried, with an event for the first one, and returns it for the log. It does not
-// record a shutdown, a conflict, or that a pool was not compared yet.
+// record a shutdown, a conflict, or that a pool was not compared yet. If the claim shows its block, only a lasting
+// fault reaches the status: see unfinished.
 func (r *report) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
 		return err
@@ -90,7 +91,7 @@ func (r *report) tell(kind string, reason ipamv1alpha1.Reason, message string) {
 	r.cluster.GetEventRecorder(component).Eventf(r.claim, nil, kind, string(reason), "Allocate", "%s", message)
 }
 
-// correct counts a claim that has another block than it shows, and tells of it by an event.
+// correct counts a claim whose block is not the one that it shows, and emits an event about that.
 func (r *report) correct(block ledger.Block) {
 	if shown := r.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
 		corrections.Inc()

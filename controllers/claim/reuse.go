@@ -13,8 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// A retained record keeps the block of a former claim of the name. A claim with the policy Reuse that asks for the same
-// gets that very block:
+// A retained record keeps the block of a former claim of the name. A claim with the policy Reuse gets that very block,
+// if it asks for a block like it:
 //
 //	retained by the former claim ──▶ one transaction: bound to this claim ──▶ the old record is
 //	deleted ──▶ a new one is created

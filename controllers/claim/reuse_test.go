@@ -158,7 +158,7 @@ func TestReuse_KeepsTheFormerRecordIfTheClaimGoes(t *testing.T) {
 	}
 }
 
-// late calls then after each read of a claim, as if the server had answered late.
+// late calls the function then after each read of a claim, as if the server had answered late.
 type late struct {
 	Releases
 	then func()
@@ -169,8 +169,9 @@ func (l late) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim
 	return l.Releases.Alive(ctx, h)
 }
 
-// A claim has the block of a former claim, and goes after a server has shown it. Its release retains the block by the
-// record of the former claim. The pass, which goes on, deletes no record that keeps the block.
+// A claim has got the block of a former claim, and is deleted after a server has shown the claim to its pass. Its
+// release retains the block by the record of the former claim. The pass goes on, and does not delete the record, which
+// keeps the block.
 func TestReuse_KeepsTheRecordOfABlockThatIsRetainedAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))

@@ -78,7 +78,7 @@ const (
 	drop                   // delete the record of a former claim whose block this claim has
 	settle                 // settle the block of a former claim
 	refuse                 // refuse the claim while a former claim retains a block
-	giveUp                 // the same, and free the block that this claim has
+	giveUp                 // refuse the claim likewise, and free the block that it has
 	bind                   // take a block, or hold a range, by class and pools
 
 	leave    // do nothing: it ends the pass, as do all that follow

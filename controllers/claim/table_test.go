@@ -305,7 +305,7 @@ func turns(do verb, f facts) (ways []turned) {
 		as("dropped", func(g *facts) { g.record, g.left = none, none })
 	case settle:
 		as("settled", func(g *facts) { g.left = none })
-	case bind: // a CREATE begins again, once, before it does so
+	case bind: // a CREATE reads its facts again, once, before it binds
 		as("bound", func(g *facts) { g.held = own })
 	default:
 	}
@@ -392,7 +392,7 @@ var safe = map[verb]func(facts) bool{
 	takeBack: func(f facts) bool {
 		return f.showing == filled && f.record != own && f.held == none && f.shown == forged
 	},
-	// No block is given a second time, freed, or taken from a former claim by the word of a cache.
+	// No block is given a second time, freed, or taken from a former claim on the word of a cache alone.
 	regain: func(f facts) bool {
 		return f.held == none && f.server == own && (f.target == aRange || f.record == own)
 	},

@@ -54,7 +54,7 @@ func shows(cidr string) ipamv1alpha1.IPClaimStatus {
 	return claim.Status
 }
 
-// look reconciles the claim when this time has passed, and returns it.
+// look sets the clock to the present time plus after, reconciles the claim, and returns it.
 func (f *forgery) look(after time.Duration) *ipamv1alpha1.IPClaim {
 	f.Helper()
 	f.later(after)
@@ -74,8 +74,8 @@ func (f *forgery) keeps(why string) {
 	}
 }
 
-// A claim that shows the block of another claim loses that block, once no answer to its CREATE can be the reason any
-// more. Then the claim is served as any other claim.
+// A claim that shows the block of another claim loses that block after promise.Grace, but not before: until then, its
+// CREATE may not be over. Then the claim is served as any other claim.
 func TestUnbacked_IsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "forged")
@@ -104,8 +104,8 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
 }
 
-// The proof that a claim was never given its block takes a list of all pools. So one worker at a time proves it, and
-// other such claims wait.
+// To prove that a claim was never given the block that it shows takes a list of all pools. So only one worker at a time
+// proves this, and other such claims wait.
 func TestUnbacked_IsProvedByOneWorkerAtATime(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "waits")

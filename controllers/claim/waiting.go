@@ -24,7 +24,7 @@ type waiting struct {
 	mu     sync.Mutex
 	claims *wait.List[mcreconcile.Request, topic, place]
 	woken  *wait.List[mcreconcile.Request, due, stage] // claims that were woken, and have not asked a candidate since
-	places map[string]places                           // by tenant; none is zero
+	places map[string]places                           // by tenant; a tenant without places is left out
 }
 
 // waitingClaim is a claim that waits.
@@ -100,7 +100,8 @@ func (w *waiting) drop(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	return left.Value.uid, true
 }
 
-// of lists the waiting claims of a workspace: each waits for the name of its workspace.
+// of lists the claims that wait for the nameTopic of a workspace: its waiting claims, except those that wait for a
+// record alone.
 func (w *waiting) of(cluster ledger.ClusterName) []mcreconcile.Request {
 	return w.on(topic{kind: nameTopic, cluster: cluster})
 }
@@ -120,10 +121,10 @@ func (w *waiting) on(topics ...topic) (found []mcreconcile.Request) {
 // together a few times a second.
 
 const (
-	// askAgain is the delay before a claim is requeued that waits at fewer pools than could serve it. If many claims of
-	// the workspace have no place, the delay is longer: see untilTurn.
+	// askAgain is the delay of the requeue of a claim that waits at fewer pools than could serve it. If many claims of the
+	// workspace have no place, the delay is longer: see untilTurn.
 	askAgain = time.Minute
-	// apart is the time between two passes over claims of one workspace that have no place.
+	// apart is the least mean time between two passes over those claims of one workspace that have no place.
 	apart = time.Second / 4
 )
 
@@ -133,9 +134,9 @@ type places struct {
 	over  int // claims that got no place
 }
 
-// occupy gives a claim that has entered one place for each of the pools at which it waits. most limits the places of
-// its workspace; 0: there is no limit. If the workspace would exceed the limit, the claim gets no place, and occupy
-// returns how many claims of the workspace have none. Otherwise it returns 0.
+// occupy gives a waiting claim as many places as there are pools at which it waits. at is their number. most limits the
+// places of its workspace; 0: there is no limit. If the workspace would exceed the limit, the claim gets no place, and
+// occupy returns how many claims of the workspace have none. Otherwise it returns 0.
 func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	w.lock()
 	defer w.mu.Unlock()
@@ -159,7 +160,8 @@ func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	return w.places[c.Tenant].over
 }
 
-// count adds the places of a claim to those of its workspace, or with times -1 subtracts them. The caller holds mu.
+// count adds the places of a claim to those of its workspace if times is 1, and subtracts them if times is -1. The
+// caller holds mu.
 func (w *waiting) count(c *waitingClaim, times int) {
 	of := w.places[c.Tenant]
 	of.taken += times * c.Value.at

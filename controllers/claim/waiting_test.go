@@ -236,8 +236,8 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	}
 }
 
-// The address that a claim asks for lies in more pools than a claim asks, and is free only in the last. The claim gets
-// it there.
+// The address that a claim wants lies in more pools than a claim may ask, and is free only in the last pool. The claim
+// gets it there.
 func TestReconcile_FindsAFreeAddressAmongManyPools(t *testing.T) {
 	t.Parallel()
 	const last = mostAsked + 5
@@ -298,8 +298,8 @@ func TestReconcile_BoundsTheWaitsOfAWorkspace(t *testing.T) {
 	}
 }
 
-// Claims without a place are requeued a minute later, or later still if there are many: a few times a second, all
-// together.
+// Claims without a place are requeued a minute later, or later still if there are many, so that all of them together
+// make only a few passes a second.
 func TestUntilTurn_GrowsWithTheNumberOfClaims(t *testing.T) {
 	for over, want := range map[int]time.Duration{1: time.Minute, 240: time.Minute, 2400: 10 * time.Minute} {
 		if got := untilTurn(over); got != want {

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// hurried calls first before each Lookup.
+// hurried calls the function first before each Lookup.
 type hurried struct {
 	views.Blocks
 	first func()

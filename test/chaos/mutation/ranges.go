@@ -14,7 +14,7 @@ var ranges = []Mutant{
 		File:  "controllers/claim/regain.go",
 		Old:   "level.Exact, err = block.Addr()",
 		New:   "_, err = block.Addr()",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_MakesTheLostPools"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_RecreatesTheLostPools"},
 	},
 	{
 		Name:  "a pool whose IPPool has no status yet is not brought back",
@@ -287,7 +287,7 @@ var ranges = []Mutant{
 		File:  "controllers/internal/resolve/level.go",
 		Old:   "Scope: LedgerScope(q.Claim.Spec.Scope.Only(class.Spec.UniqueWithin))}",
 		New:   "Scope: LedgerScope(nil)}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_NetworksHaveTheSameAddresses"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_GivesEachNetworkTheSameAddresses"},
 	},
 	{
 		Name:  "a claim gets an address of a network that a former class has carved elsewhere",

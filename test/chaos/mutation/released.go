@@ -475,7 +475,7 @@ var released = []Mutant{
 		File:  "controllers/claim/facts.go",
 		Old:   "p.facts.showing == filled && p.r.Answers.Unrecorded(holder)",
 		New:   "p.facts.showing == filled",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_AsksForAClaimThatAnotherLeaderAnswered"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_ReadsAClaimLiveIfAnotherLeaderAnsweredIt"},
 	},
 	{
 		Name:  "a CREATE takes the block that a former claim of its name retains",
@@ -510,7 +510,7 @@ var released = []Mutant{
 		File:  "controllers/claim/table.go",
 		Old:   "shown: of(others), then: inherit}",
 		New:   "shown: of(others), then: takeBack}",
-		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_HandsOverTheBlockOfALostID"},
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_HandsTheBlockOfALostIDToTheClaimsUID"},
 	},
 	{
 		Name:  "two CREATEs of a name are answered at once",
