@@ -201,8 +201,8 @@ func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	return reached, func() { close(pass) }
 }
 
-// grouped makes calls that share a transaction, in their order: they are queued while the transaction of first is in
-// flight.
+// grouped makes calls that share a transaction, in their order: they are queued while the transaction of the call first
+// is in flight.
 func (l *fixture) grouped(first func(), calls ...func()) {
 	l.t.Helper()
 	l.waitIdle(l.t)
@@ -218,7 +218,7 @@ func (l *fixture) grouped(first func(), calls ...func()) {
 	all.Wait()
 }
 
-// swap changes the hooks while no transaction is under way.
+// swap changes the hooks. No transaction may be under way.
 func (l *fixture) swap(change func(*engine.Hooks)) {
 	change(&l.engine.Hooks)
 }

@@ -15,7 +15,7 @@ import (
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 
-func TestBind(t *testing.T) {
+func TestBind_RecordsAllFieldsOfTheBlock(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	req := request("p", "c", 26)
 	req.Class, req.Policy = "gold", ledger.Retain
@@ -61,7 +61,7 @@ func TestBind_AgainReturnsTheSameBlock(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestBind_Refusals(t *testing.T) {
+func TestBind_SaysWhyItRefuses(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.pool("d", "10.2.0.0/24")
 	l.bind(request("p", "c", 25))
@@ -133,7 +133,7 @@ func TestBind_SaysWhatAnExhaustedPoolHasLeft(t *testing.T) {
 	}
 }
 
-func TestBind_ExactAndStrategies(t *testing.T) {
+func TestBind_FollowsPrefixAndStrategy(t *testing.T) {
 	l := withPool(t, "2001:db8::/32")
 	exact := request("p", "exact", 0)
 	exact.Exact = prefix("2001:db8:0:1::/64")
@@ -189,7 +189,7 @@ func TestBind_FindsItsBlockAfterItWasCancelled(t *testing.T) {
 	}
 }
 
-func TestBind_FullQueueRefuses(t *testing.T) {
+func TestBind_RefusesWhenTheQueueIsFull(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
 	l.pool("p", "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()

@@ -56,7 +56,7 @@ func (l *fixture) carve(parent, child ledger.PoolID, length int) (ledger.Pool, e
 	return l.Pools().Carve(l.t.Context(), req, ledger.Pool{ID: child, Cluster: "tenant", Name: string(child)})
 }
 
-func TestCarve(t *testing.T) {
+func TestCarve_BindsAndRegistersTheChild(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	child, err := l.carve("p", "child", 25)
 	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
@@ -84,7 +84,7 @@ func TestCarve(t *testing.T) {
 	l.holds(0)
 }
 
-func TestCarve_Refusals(t *testing.T) {
+func TestCarve_SaysWhyItRefuses(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.pool("taken", "10.1.0.0/24")
 	l.bind(request("p", "claim", 25))

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// readings are the calls that read the ledger, or wait for the watch.
+// readings are further calls that ask the ledger. Most of them only read it.
 var readings = map[string]func(*fixture) error{
 	"look up": func(l *fixture) error { _, _, err := l.Lookup(l.t.Context(), "c"); return err },
 	"list": func(l *fixture) error {
@@ -48,7 +48,7 @@ var readings = map[string]func(*fixture) error{
 }
 
 // A call on a closed Allocator fails at once with ErrClosed, whatever it would ask or wait for.
-func TestClosed_EveryCallSaysSo(t *testing.T) {
+func TestClosed_FailsEveryCallAtOnce(t *testing.T) {
 	l := newReady(t)
 	must.Do(t, l.Close())
 	calls := calls()
@@ -65,7 +65,7 @@ func TestClosed_EveryCallSaysSo(t *testing.T) {
 	}
 }
 
-// counted calls done after its nth transaction.
+// counted calls the function done after its nth transaction.
 type counted struct {
 	clientv3.KV
 	n    atomic.Int32

@@ -85,7 +85,7 @@ func TestCooldown_LastsForTheLongerTimeOfParentAndChild(t *testing.T) {
 
 // A workspace may share its slice, so that addresses of other workspaces may cool in it. When the slice is carved
 // again, it gets another block.
-func TestCooldown_MovesASlice(t *testing.T) {
+func TestCooldown_MovesASliceThatIsCarvedAgain(t *testing.T) {
 	i := newIcebox(t)
 	carve := func() ledger.Pool {
 		req := request("p", "slice", 25)

@@ -88,7 +88,7 @@ func (i *icebox) wantFigures(cooling string, next time.Time) {
 	}
 }
 
-func TestCooldown(t *testing.T) {
+func TestCooldown_KeepsTheBlockUntilItsEnd(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
 	i.release("a")
@@ -168,7 +168,7 @@ func TestCooldown_GivesTheBlockBackToTheFormerHoldersName(t *testing.T) {
 	}
 }
 
-// If two claims of the name ask in one transaction, one of them gets the block back.
+// If several claims of the former holder's name ask in one transaction, one of them gets the block back.
 func TestCooldown_GivesABlockBackOnce(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))

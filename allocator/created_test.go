@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// allocationID returns an ID as a CREATE is given one. It differs for each text.
+// allocationID returns an ID such as a CREATE is given. Different texts have different IDs.
 func allocationID(of string) ledger.ClaimID {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(of)))
 	return ledger.ClaimID(sum[:8] + "-" + sum[8:12] + "-8" + sum[12:15] + "-8" + sum[15:18] + "-" + sum[18:30])
@@ -86,7 +86,7 @@ func TestReleaseFor_FreesOnlyTheBlockOfTheFailedCreate(t *testing.T) {
 
 // Of many CREATEs of a few names some fail, the claims of some are deleted, and the blocks of some pass to a UID. Each
 // block ends with one claim or with none.
-func TestBind_EndsWithOneClaimOrNoneWhenCreatesRace(t *testing.T) {
+func TestBind_GivesABlockToOneClaimAtMostWhenCreatesRace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/20")
 	var work sync.WaitGroup
 	for i := range 60 {
@@ -114,7 +114,7 @@ func TestBind_EndsWithOneClaimOrNoneWhenCreatesRace(t *testing.T) {
 }
 
 // Preview returns the block that the next bind gets, and takes nothing.
-func TestPreview_TellsTheNextBind(t *testing.T) {
+func TestPreview_ReturnsWhatTheNextBindGets(t *testing.T) {
 	l := withPool(t, "10.0.0.0/28")
 	for range 2 {
 		if p, err := l.Preview(t.Context(), created("web", 29)); err != nil || p != prefix("10.0.0.0/29") {

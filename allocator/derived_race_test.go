@@ -247,8 +247,8 @@ func TestHold_NeedsAPoolThatExists(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A range drains, and a late caller has opened it. No other claim may hold the range, because no block is bound in it,
-// and it is retired by itself.
+// No claim may hold a range that drains: no further block is bound in the range, and it is retired when its last block
+// is gone.
 func TestHold_RefusesARangeThatDrains(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	p := l.provision("p", 28, ofNetwork("net", "a"))

@@ -34,7 +34,7 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 
 // If one address space of a pool cannot be read, the pool can be changed nevertheless, and its other address spaces
 // follow it.
-func TestSpace_FollowsItsPoolBesideAnUnreadableOne(t *testing.T) {
+func TestSpace_FollowsItsPoolBesideAnUnreadableSpace(t *testing.T) {
 	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {
 		l := withPool(t, "10.0.0.0/24")
 		damaged, other := l.space("p", "damaged"), l.space("p", "other")

@@ -23,7 +23,7 @@ func ofNetwork(class, name string) ledger.Pool {
 	return ledger.Pool{Cluster: "tenant", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "tenant", Scope: network(name)}}
 }
 
-// held returns the derived pool of class net for a network, which the claim "range" holds.
+// held returns the derived pool of class net for a network. The claim "range" holds that pool.
 func held(network string) ledger.Pool {
 	p := ofNetwork("net", network)
 	p.Derived.Holder = claim("range")
@@ -92,7 +92,7 @@ func TestProvision_IsIdempotent(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestHold(t *testing.T) {
+func TestHold_KeepsThePoolForOneClaim(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d := l.Derived()
 	p := l.provision("p", 24, ofNetwork("net", "a"))
@@ -132,7 +132,7 @@ func TestHold(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestBegin(t *testing.T) {
+func TestBegin_ClosesThePoolUntilItIsReopened(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)
 	wanted := held("a")

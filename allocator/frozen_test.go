@@ -123,7 +123,7 @@ func TestBehind_IgnoresLaterChanges(t *testing.T) {
 }
 
 // A lost child pool is carved exactly where it was, and is refused where others have blocks.
-func TestReadopt(t *testing.T) {
+func TestReadopt_CarvesALostChildAtItsOldPlace(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.pool("p", "10.0.0.0/16")
 	carve := func(id ledger.PoolID, at string) error {
@@ -221,7 +221,7 @@ func TestFrozen_SurvivesARestartWithADrainingPool(t *testing.T) {
 
 // If a space has lost changes, its pools are not drained, because the lost changes may have bound blocks in them. A
 // pool that is frozen only because it was not compared yet is drained.
-func TestFrozen_IsNotDrained(t *testing.T) {
+func TestDrain_RefusesAPoolWhoseSpaceHasLostChanges(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "10.0.0.0/24")
 	l.registerIn("beside", "10.0.0.0/24")

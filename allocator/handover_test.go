@@ -19,7 +19,7 @@ func successor(name, id string) Successor {
 }
 
 // Another holder of the same name gets the block, whether the former claim is gone or is the same claim under another
-// ID. The block is bound then, and has no end, and the former holder has none. A second HandOver returns the same
+// ID. The block is bound then, and has no end, and the former holder has no block. A second HandOver returns the same
 // block.
 func TestHandOver_GivesTheBlockToAHolderOfTheName(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -73,7 +73,7 @@ func TestHandOver_KeepsThePolicy(t *testing.T) {
 	}
 }
 
-func TestHandOver_Refusals(t *testing.T) {
+func TestHandOver_SaysWhyItRefuses(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	live := l.bind(created("live", 28))
 	l.bind(request("p", "c", 28))
@@ -130,7 +130,7 @@ func TestHandOver_FailsAfterTheSuccessorHasLostTheBlock(t *testing.T) {
 	l.wantBlocks(fmt.Sprint(b.Prefix, " other bound"))
 }
 
-// rivals make calls that want the block of a CREATE, and return how each has ended.
+// rivals are calls that want the block of a CREATE. Each returns how it has ended.
 type rivals []func(ledger.Block) error
 
 // passing returns the calls of a race for a block: two give it to different holders, and one frees it.
@@ -215,7 +215,7 @@ func (c *chronicle) wantOneOf(b ledger.Block, ended []error) {
 }
 
 // If two callers ask for the same HandOver at once, both succeed.
-func TestHandOver_SucceedsTwiceAtOnce(t *testing.T) {
+func TestHandOver_SucceedsForTwoCallersAtOnce(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	for i := range 10 {
 		name := fmt.Sprint("c", i)

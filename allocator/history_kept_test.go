@@ -63,7 +63,7 @@ func TestHistory_IsPrunedByAgeAndNumber(t *testing.T) {
 	})
 	must.Do(t, err)
 	slices.Sort(left)
-	// Those of one minute go in the order of their keys, which is that of their revisions here.
+	// Tenures of one minute are deleted in the order of their keys, which is the order of their revisions here.
 	if len(left) != 42 || left[0] != "c59" || left[41] != "held" {
 		t.Errorf("left are %d, %v; want the 41 latest, and the block that is held", len(left), left)
 	}

@@ -75,7 +75,7 @@ func dense(first string, n int) []netip.Prefix {
 }
 
 // A list, whole or in parts, has every block once, in order. However the blocks lie, etcd counts not many more keys for
-// the list than it reads. Only the first page behind a hole may make it count many.
+// the list than it reads. Only the first page behind a hole may make etcd count many more.
 func TestList_MakesEtcdCountFewMoreKeysThanItReads(t *testing.T) {
 	const page, blocks = 64, 10_000
 	for name, pools := range map[string]map[string][]netip.Prefix{
@@ -128,8 +128,8 @@ func TestList_MakesEtcdCountFewMoreKeysThanItReads(t *testing.T) {
 	}
 }
 
-// want fails the test unless etcd has counted at most this many times the keys that there are, in not many more pages
-// than they fill.
+// want fails the test if etcd has counted more than a multiple of the keys that there are, or has read many more pages
+// than these keys fill.
 func (c *counter) want(t *testing.T, what string, keys int, times int64) {
 	t.Helper()
 	c.mu.Lock()

@@ -20,7 +20,7 @@ func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetrics_CountCallsAndWaitingClaims(t *testing.T) {
 	r := prometheus.NewRegistry()
 	l := newLedger(t, func(o *Options) { o.Registerer = r })
 	l.pool("p", "10.0.0.0/24")

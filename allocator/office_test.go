@@ -171,10 +171,10 @@ func (t *lossyTxn) Commit() (*clientv3.TxnResponse, error) {
 type delayedKV struct {
 	clientv3.KV
 	bad     atomic.Bool
-	changed chan struct{} // closed when somebody else has the office
-	waits   func()        // called when a caller waits for that
+	changed chan struct{} // closed when another process has the office
+	waits   func()        // called when a caller waits for the channel changed
 	delayed sync.WaitGroup
-	landed  atomic.Int32 // how many of those have written all the same
+	landed  atomic.Int32 // how many of the delayed transactions have written all the same
 }
 
 func (kv *delayedKV) Txn(ctx context.Context) clientv3.Txn {
@@ -230,9 +230,9 @@ func (t *delayedTxn) late() (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// The office changes hands six times under the calls of 16 callers, which ask any Allocator that had it, while
-// transactions are lost, or come after the change. No address is given twice, no transaction of a former writer is
-// committed, and the memory of the last writer is as the ledger.
+// The office changes hands six times. Meanwhile 16 callers call the Allocator that has the office, and go on calling it
+// when it has lost the office. Transactions are lost, or come after the change. No address is given twice, no
+// transaction of a former writer is committed, and the memory of the last writer is as the ledger.
 func TestOffice_ChangesHandsInAStorm(t *testing.T) {
 	const offices, callers, steps, claims = 6, 16, 25, 48
 	l := newLedger(t)
@@ -284,7 +284,7 @@ func TestOffice_ChangesHandsInAStorm(t *testing.T) {
 	l.asFree(current, l.sameAsLedger())
 }
 
-// certain asks for the block of a claim, and checks it if the outcome is certain.
+// certain asks the new writer for the block of a claim, and compares it if the claim's block was certain.
 func (c *stormClaim) certain(l *fixture, a *Allocator) {
 	l.t.Helper()
 	b, _, err := a.Lookup(l.t.Context(), c.id)

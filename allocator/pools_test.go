@@ -20,7 +20,7 @@ func root(id ledger.PoolID, cidr string) ledger.Pool {
 	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}
 }
 
-func TestRegister(t *testing.T) {
+func TestRegister_KeepsTheFirstRecord(t *testing.T) {
 	l := newLedger(t)
 	p := root("p", "10.0.0.0/24")
 	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}
@@ -41,7 +41,7 @@ func TestRegister(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestRegister_Refusals(t *testing.T) {
+func TestRegister_SaysWhyItRefuses(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	elsewhere := root("p", "10.0.0.0/24")
 	elsewhere.Cluster = "tenant"
@@ -138,7 +138,7 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestExclude(t *testing.T) {
+func TestExclude_KeepsBindsOutOfThePrefixes(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))

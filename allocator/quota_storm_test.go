@@ -135,8 +135,9 @@ func size(written string) int {
 	return 1 << (32 - length)
 }
 
-// A limit has room for one of two claims, which is held for the first. If the first does not take that room, for
-// whatever reason, the second is woken. If the first gets other room instead, the second is not woken.
+// A limit has room for one of two claims. Addresses are held for the first claim. If it does not take them, for
+// whatever reason, the second claim is woken. If the first claim gets a hold on other addresses instead, the second is
+// not woken.
 func TestQuota_WakesTheNextClaimIfAHoldEndsUnused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(*room) error

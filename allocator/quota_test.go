@@ -74,7 +74,7 @@ func TestQuota_LimitsAWorkspaceInAPool(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// The calls of one group count for each other: if a limit has room for one of two, one of them gets a block.
+// A limit counts the calls of one group together: if it has addresses for one of two calls, one of them gets a block.
 func TestQuota_RefusesOneOfTwoCallsOfAGroup(t *testing.T) {
 	for name, limit := range map[string]func(ledger.Request) ledger.Request{
 		"of a pool":  func(r ledger.Request) ledger.Request { return limited(1, 0, r) },
@@ -171,7 +171,7 @@ func TestQuota_CountsAnAdoptionAndNeverRefusesIt(t *testing.T) {
 	r.sameAsLedger()
 }
 
-// Ten calls share a transaction, and count for each other: the limit lets three of them pass.
+// Ten calls share a transaction, and the limit counts them together: three of them get a block.
 func TestQuota_CountsTheCallsOfOneTransaction(t *testing.T) {
 	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
 		l := withPool(t, "10.0.0.0/16")
@@ -196,7 +196,7 @@ func TestQuota_CountsTheCallsOfOneTransaction(t *testing.T) {
 	}
 }
 
-func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
+func TestQuota_WakesOnlyForAReleaseOfTheWorkspace(t *testing.T) {
 	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
 		r := newRoom(t)
 		r.pool("q", "10.1.0.0/24")

@@ -131,7 +131,7 @@ func TestReleaseFor_FreesOnlyAnUnchangedBlock(t *testing.T) {
 	l.holds(1)
 }
 
-func TestSetPolicy(t *testing.T) {
+func TestSetPolicy_WritesOnlyAChange(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
 	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain, ledger.Retain} {

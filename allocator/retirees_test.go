@@ -98,7 +98,7 @@ func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
 			i.bind(request(s.ID, "former", 32))
 			i.free("former")
 			first := retirement{Allocator: i.Allocator, id: net.ID}
-			must.Do(t, first.endCooldowns(t.Context())) // from here on it is that of this pool
+			must.Do(t, first.endCooldowns(t.Context())) // from here on, it is the retirement of this pool only
 
 			must.Do(t, i.Pools().Retire(t.Context(), net.ID))
 			i.clock.advance(time.Second)

@@ -24,7 +24,7 @@ func (l *fixture) putSlice(s ledger.Slice, limit int, want error) {
 	}
 }
 
-func TestSlices(t *testing.T) {
+func TestSlices_CountAgainstTheLimit(t *testing.T) {
 	l := newLedger(t)
 	first, second := given("a"), given("b")
 	l.putSlice(first, 1, nil)

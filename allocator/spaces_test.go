@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-func TestSpace(t *testing.T) {
+func TestSpace_RepeatsTheAddressesOfItsPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
 	a, b := l.space("p", "a"), l.space("p", "b")
@@ -42,7 +42,7 @@ func TestSpace(t *testing.T) {
 }
 
 // A request that would begin an address space, and is not queued, leaves nothing of the space in memory: a tenant may
-// send very many.
+// send very many such requests.
 func TestSpace_IsForgottenIfItsRequestIsNotQueued(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
 	l.pool("p", "10.0.0.0/24")

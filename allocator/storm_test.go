@@ -69,7 +69,7 @@ func (l *fixture) unreliable() (*Allocator, *unreliableKV) {
 	return a, kv
 }
 
-// asFree checks that each index has free what the slow model has.
+// asFree checks that each index has the same free blocks as the slow model.
 func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 	l.t.Helper()
 	for record := range a.Pools().All() {
@@ -103,7 +103,7 @@ type stormClaim struct {
 }
 
 // Transactions are lost or late, and callers give up. Still the writer gives no address twice, and loses none. Memory
-// is as the ledger, and each answer agrees with the calls for its claim before.
+// is as the ledger, and each answer agrees with the earlier answers for its claim.
 func TestUnreliable_GivesNoAddressTwiceInAStorm(t *testing.T) {
 	const rounds, callers, steps, claims = 9, 16, 20, 48
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })

@@ -95,7 +95,7 @@ func TestList_SaysThatItsRevisionIsCompacted(t *testing.T) {
 	}
 }
 
-func TestCapacity(t *testing.T) {
+func TestCapacity_IsExactForIPv6(t *testing.T) {
 	l := newLedger(t)
 	p := root("p", "2001:db8::/32")
 	p.Excluded = []netip.Prefix{prefix("2001:db8::/64")}

@@ -32,7 +32,7 @@ func TestQuota_CountsByTenant(t *testing.T) {
 }
 
 // If namespaces are the tenants, their waiting claims take turns. Otherwise the older claims of the cluster come first.
-func TestWaiting_TenantsTakeTurns(t *testing.T) {
+func TestWaiting_LetsTenantsTakeTurns(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster ledger.ClusterName
 		second  ledger.ClaimID

@@ -80,7 +80,7 @@ func newRewind(t *testing.T, more int) *rewind {
 	return r
 }
 
-// restore replaces the etcd by its copy, after meanwhile has changed the copy.
+// restore replaces the etcd by its copy, after the function meanwhile has changed the copy.
 func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	r.t.Helper()
 	e := etcdtest.NewWith(r.t, embedetcd.Options{Dir: r.copied})
@@ -182,9 +182,8 @@ func (l *fixture) revision() int64 {
 	return resp.Header.Revision
 }
 
-// Another ledger in the place of the former one is noticed, too. The same ledger is not taken for another one after its
-// etcd was away.
-func TestReplaced_TellsAnotherLedgerFromItsOwn(t *testing.T) {
+// Another ledger in the place of the former one is noticed, too.
+func TestReplaced_IsNoticedForAnotherLedger(t *testing.T) {
 	r := newRewind(t, 1)
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
 	r.kv.to(l.etcd.Client())
@@ -193,6 +192,7 @@ func TestReplaced_TellsAnotherLedgerFromItsOwn(t *testing.T) {
 	must.Be(t, r.Healthy(), ledger.ErrReplaced)
 }
 
+// After its etcd was away, the same ledger is not taken for another one.
 func TestReplaced_IsNotReportedAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRewind(t, 3)

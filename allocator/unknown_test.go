@@ -206,8 +206,8 @@ func TestUnknownOutcome_DoesNotChangeTheResultOfAnOperation(t *testing.T) {
 	}
 }
 
-// lateKV sends the first transaction that writes only after the Allocator was told that its outcome is unknown, and has
-// put its fence. A read does not show such a transaction before.
+// lateKV delays the first transaction that writes. First the Allocator is told that the outcome is unknown, and puts
+// its fence. Then the transaction reaches etcd. Before that, no read shows it.
 type lateKV struct {
 	clientv3.KV
 	mu   sync.Mutex

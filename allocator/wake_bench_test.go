@@ -94,7 +94,7 @@ func (c *crowd) wakesOne(b *testing.B) {
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "ms/one")
 }
 
-// oneBit returns 10.128.0.0 with one bit more, the last one of a prefix.
+// oneBit returns the address 10.128.0.0 with one more bit set: the last bit of a prefix of the given length.
 func oneBit(bits int) [4]byte {
 	addr := [4]byte{10, 128}
 	addr[(bits-1)/8] |= 1 << (7 - (bits-1)%8)

@@ -71,7 +71,7 @@ func TestNoSpace_RefusesWritesAndServesReads(t *testing.T) {
 	etcdtest.CheckLedger(t, e.Client(), store.DefaultPrefix)
 }
 
-func TestClosed(t *testing.T) {
+func TestClosed_AnswersSentAndQueuedCalls(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()
 	sent, queued := make(chan error, 1), make(chan error, 1)

@@ -122,7 +122,8 @@ func TestUnlock_UnlocksAFileThatAChildHas(t *testing.T) {
 	_ = again.Close()
 }
 
-// While a child process is forked, it has etcd's files, and with them their locks. Close returns only afterwards.
+// While a child process is forked, it has etcd's files, and with them their locks. Close returns only when the fork is
+// over.
 func TestClose_WaitsForProcessesThatAreForked(t *testing.T) {
 	server := mustStart(t, t.TempDir())
 	closed := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 )
 
 // Without compaction, these writes would leave 200 MB of history.
-func TestTend_BoundsTheSize(t *testing.T) {
+func TestTend_BoundsTheSizeOfTheFile(t *testing.T) {
 	s := mustStart(t, t.TempDir())
 	s.tendByHand()
 	var history []int64

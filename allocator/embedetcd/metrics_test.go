@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-func TestMetrics_AreThoseOfEtcd(t *testing.T) {
+func TestMetrics_CollectsOnlyThoseOfEtcd(t *testing.T) {
 	put(t, mustStart(t, t.TempDir()), "key", "value")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Metrics())

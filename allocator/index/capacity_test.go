@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
-func TestAvailable(t *testing.T) {
+func TestAvailable_CountsTheFreeAddresses(t *testing.T) {
 	power := func(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
 	for _, tt := range []struct {
 		window, held string
@@ -63,7 +63,7 @@ func TestTake_ReusesNodesInsideBlocks(t *testing.T) {
 	x, blocks := index.New(window), scattered(window, 64, 1000)
 	takeAll(x, blocks)
 	want := x.Nodes()
-	want[0]++ // the block that has another in it; that one has its place
+	want[0]++ // a block that contains another one is an inner node, and the other one has its leaf
 	for range 2 {
 		for _, p := range blocks {
 			x.Take(netip.PrefixFrom(p.Addr(), 128))
@@ -93,7 +93,8 @@ func TestTake_Costs72BytesForABlock(t *testing.T) {
 	}
 }
 
-// So many blocks are taken that the arenas have several chunks, and freed in another order. Nothing is left.
+// Many blocks are taken, so that the arenas have several chunks. The blocks are freed in another order, and nothing is
+// left.
 func TestTake_LeavesNothingBehindAfterManyPuts(t *testing.T) {
 	const blocks = 20_000
 	window := cidr("10.0.0.0/8")
@@ -117,7 +118,7 @@ func TestTake_LeavesNothingBehindAfterManyPuts(t *testing.T) {
 	wantFree(t, x, "10.0.0.0/8")
 }
 
-func TestStrategy_String(t *testing.T) {
+func TestString_SpellsTheStrategyAsTheAPIDoes(t *testing.T) {
 	for s, want := range map[index.Strategy]string{
 		index.FirstFit: "FirstFit", index.BestFit: "BestFit", index.LeastUtilized: "LeastUtilized", 9: "Strategy(9)",
 	} {

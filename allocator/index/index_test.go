@@ -43,7 +43,7 @@ func wantFree(t *testing.T, x *index.Index, want ...string) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFind_FollowsTheStrategy(t *testing.T) {
 	v4 := []string{"10.0.0.0/27", "10.0.0.144/28"} // free: .32/27 .64/26 .128/28 .160/27 .192/26
 	v6 := []string{"2001:db8::/64", "2001:db8:0:8000::/64"}
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestFind_AllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestTake_Nested(t *testing.T) {
+func TestTake_HoldsNestedAndRepeatedPrefixes(t *testing.T) {
 	x := holding("10.0.0.0/28", "10.0.0.0/30", "10.0.0.0/29", "10.0.0.0/30")
 	wantFree(t, x, "10.0.0.8/29")
 	if got := x.Overlapping(cidr("10.0.0.0/30")); got != 3 || x.Blocks() != 3 {
@@ -111,7 +111,7 @@ func TestTake_Nested(t *testing.T) {
 	wantFree(t, x, "10.0.0.0/28")
 }
 
-func TestExclude(t *testing.T) {
+func TestExclude_LeavesHeldBlocks(t *testing.T) {
 	x := holding("10.0.0.0/28", "10.0.0.0/32", "10.0.0.8/29")
 	x.Exclude(cidr("10.0.0.0/30"))
 	x.Exclude(cidr("10.0.0.0/30"))
@@ -128,7 +128,7 @@ func TestExclude(t *testing.T) {
 	wantFree(t, x, "10.0.0.1/32", "10.0.0.2/31", "10.0.0.4/30", "10.0.0.8/30")
 }
 
-func TestBadInput(t *testing.T) {
+func TestIndex_IgnoresForeignPrefixesAndHostBits(t *testing.T) {
 	x := holding("10.0.0.0/24")
 	for _, p := range []netip.Prefix{
 		{}, cidr("2001:db8::/64"), cidr("::ffff:10.0.0.0/120"), cidr("10.0.1.0/24"),
@@ -151,7 +151,7 @@ func TestBadInput(t *testing.T) {
 	wantFree(t, index.New(cidr("10.0.0.7/24")), "10.0.0.0/24")
 }
 
-func TestZeroValue(t *testing.T) {
+func TestIndex_HoldsNothingWithoutAWindow(t *testing.T) {
 	for _, x := range []*index.Index{{}, index.New(netip.Prefix{})} {
 		for _, p := range cidrs("0.0.0.0/0", "::/0", "10.0.0.0/24") {
 			x.Take(p)

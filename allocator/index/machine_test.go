@@ -47,7 +47,7 @@ func (m *machine) prefix(at place) netip.Prefix {
 	return netip.PrefixFrom(addr, int(at.length)%(addr.BitLen()+1))
 }
 
-// inside is prefix with a length that fits into the window.
+// inside picks a prefix as the method prefix does, and gives it a length that fits into the window.
 func (m *machine) inside(at place) netip.Prefix {
 	p, shortest := m.prefix(at), m.golden.Window().Bits()
 	length := shortest + int(at.length)%(p.Addr().BitLen()-shortest+1)

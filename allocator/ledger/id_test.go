@@ -3,7 +3,7 @@ package ledger
 import "testing"
 
 // An allocation ID is told from the UIDs of Kubernetes by its version, and from the IDs of pools.
-func TestIsAllocationID(t *testing.T) {
+func TestIsAllocationID_NeedsAUUIDOfVersion8(t *testing.T) {
 	derived := DerivedID("c", "w", Scope{})
 	for id, want := range map[ClaimID]bool{
 		"7f1c2a90-5b1e-8c3d-9a77-0123456789ab": true,

@@ -24,7 +24,7 @@ func (q *queue) order(n int) (popped []*call, names string) {
 }
 
 // A storm from one workspace delays each call of another workspace by one call at most.
-func TestQueue_WorkspacesTakeTurns(t *testing.T) {
+func TestQueue_LetsWorkspacesTakeTurns(t *testing.T) {
 	var q queue
 	for i := range 4 {
 		q.push(callOf("storm", fmt.Sprint("s", i)))

@@ -12,14 +12,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// tight makes a space with one pool of two addresses. Each Unlock sets told to its notifications.
+// tight makes a space with one pool of two addresses. The News has the notifications of the last Unlock.
 func tight(t *testing.T) (*Space, *Pool, *News) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/31"))
 	return s, s.Pool("p"), told
 }
 
-// spaceOf makes a space with one pool. Each Unlock sets told to its notifications.
+// spaceOf makes a space with one pool. The News has the notifications of the last Unlock.
 func spaceOf(cidr netip.Prefix) (*Space, *News) {
 	table, told := NewTable(), &News{}
 	table.HoldTime, table.Logger, table.Now = time.Hour, slog.Default(), time.Now
@@ -53,7 +53,8 @@ func leave(s *Space, blocks ...netip.Prefix) {
 	s.Apply(entries)
 }
 
-// The prefix of a freed block is held for the oldest waiter alone. If that waiter withdraws, it is held for the next.
+// The prefix of a freed block is held for the oldest waiter alone. If that waiter withdraws, the prefix is held for the
+// next waiter.
 func TestRoom_IsHeldForTheOldestWaiter(t *testing.T) {
 	s, p, told := tight(t)
 	const first, second = "10.0.0.0/32", "10.0.0.1/32"

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// crowded makes a full space in which a limit stops all waiters, who are of one workspace. It returns the account of
+// crowded makes a full space in which a limit stops all waiters. They are of one workspace. It returns the account of
 // the workspace. ask changes the request of a waiter.
 func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space, *News, Account) {
 	t.Helper()
@@ -44,8 +44,8 @@ func release(s *Space, on Account) {
 	s.Table.ServeStopped([]Account{on})
 }
 
-// A limit stops many waiters. When the limit has addresses again, no more waiters are told to wait for room than it has
-// addresses for.
+// A limit stops many waiters. When the limit has addresses again, no more waiters are told to wait for room than the
+// limit has addresses for.
 func TestRoom_WakesNoMoreWaitersThanTheLimitHasAddressesFor(t *testing.T) {
 	for _, waiters := range []int{100, 10_000} {
 		s, told, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })

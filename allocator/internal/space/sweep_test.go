@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// When prefixes become free, the same claims are woken in the same order as a search of all waiters finds. One
-// transaction frees one block or several. Waiters wait for an exact prefix or for a length, many of them for the same
-// prefix, and some are beyond their limit.
+// When prefixes become free, the claims that are woken, and their order, are those that a search of all waiters finds.
+// One transaction frees one block or several. Waiters wait for an exact prefix or for a length, many of them for the
+// same prefix, and some are beyond their limit.
 func TestRoom_ServesTheSameWaitersThatASearchFinds(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -28,8 +28,8 @@ func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.Cl
 	}
 }
 
-// waits makes a claim of a workspace wait since a time, in seconds, for an address, or for any address if that is
-// empty.
+// waits makes a claim of a workspace wait for an address; empty: for any address. since is when the claim was made, in
+// seconds.
 func waits(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int64, address string) {
 	r := asks(claim)
 	r.Holder.Cluster, r.Since = cluster, time.Unix(since, 0)
@@ -76,7 +76,7 @@ func TestRoom_ServesAClaimForOneOfTheFreedBlocksFirst(t *testing.T) {
 }
 
 // Workspaces take turns, whether their claims wait for the freed block or for any block.
-func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
+func TestRoom_LetsWorkspacesTakeTurnsEvenForAFreedBlock(t *testing.T) {
 	s, freed := full(t)
 	for i := range int64(3) {
 		waits(s, "older", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
@@ -101,8 +101,8 @@ func TestRoom_GivesTheTurnOfAWorkspaceToItsClaimForTheFreedBlock(t *testing.T) {
 	freed("10.0.0.3", "any")
 }
 
-// Of the claims for exact addresses, only the 16 youngest come first. An older one waits by its age, as the claims for
-// any address do.
+// Of the claims for exact addresses, only the 16 youngest come first. An older claim has its turn by age, as the claims
+// for any address have.
 func TestRoom_PrefersOnlyTheYoungestClaimsForAddresses(t *testing.T) {
 	s, freed := full(t)
 	waits(s, "w", "any0", 1, "")

@@ -83,8 +83,8 @@ func FuzzDecodeTenures(f *testing.F) {
 	})
 }
 
-// historyOver and blocksOver find each block and its tenures by any prefix that covers the block.
-func TestHistoryOver_FindsEachBlock(t *testing.T) {
+// historyOver finds the tenures of a block by any prefix that covers the block, or lies in it.
+func TestHistoryOver_FindsTheTenuresOfEachBlock(t *testing.T) {
 	keys := Keys("/ipam/v1")
 	for _, block := range []string{"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.4/30", "10.0.0.7/32", "2001:db8::/64", "2001:db8::1/128"} {
 		p := netip.MustParsePrefix(block)

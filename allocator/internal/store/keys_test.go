@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-func TestFormatPrefix(t *testing.T) {
+func TestFormatPrefix_PadsEachNumber(t *testing.T) {
 	for in, want := range map[string]string{
 		"10.0.0.0/8":          "010.000.000.000-08",
 		"255.255.255.255/32":  "255.255.255.255-32",

@@ -178,7 +178,7 @@ var derived = []Mutant{
 		File:  "allocator/uncarve.go",
 		Old:   "if inside.After(now) {",
 		New:   "if inside.After(now) && !block.Slice {",
-		Suite: Suite{Tests: "TestCooldown_MovesASlice"},
+		Suite: Suite{Tests: "TestCooldown_MovesASliceThatIsCarvedAgain"},
 	},
 	{
 		Name:  "a pool that has blocks gets address spaces",

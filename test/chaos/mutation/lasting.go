@@ -63,7 +63,7 @@ var lasting = []Mutant{
 		File:  "allocator/handover.go",
 		Old:   "|| former != s.Holder ||",
 		New:   "||",
-		Suite: Suite{Tests: "TestHandOver_Refusals"},
+		Suite: Suite{Tests: "TestHandOver_SaysWhyItRefuses"},
 	},
 	{
 		Name:  "a cooldown ends before its time",

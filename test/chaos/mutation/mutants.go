@@ -115,14 +115,14 @@ var general = []Mutant{
 		File:  "allocator/handover.go",
 		Old:   "append(changes, childless(v, old)...)",
 		New:   "changes",
-		Suite: Suite{Tests: "TestHandOver_Refusals"},
+		Suite: Suite{Tests: "TestHandOver_SaysWhyItRefuses"},
 	},
 	{
 		Name:  "a holder with a block is handed over a second one",
 		File:  "allocator/handover.go",
 		Old:   "v.Keys.PutClaim(next.Held.Claim, old.Prefix).At(0, errBound),",
 		New:   "v.Keys.PutClaim(next.Held.Claim, old.Prefix),",
-		Suite: Suite{Tests: "TestHandOver_Refusals"},
+		Suite: Suite{Tests: "TestHandOver_SaysWhyItRefuses"},
 	},
 	{
 		Name:  "a block that comes is not taken in the index",
@@ -234,7 +234,7 @@ var general = []Mutant{
 		File:  "allocator/edit.go",
 		Old:   "v.Pools().Frozen() == space.LostChanges {",
 		New:   "v.Pools().Frozen() > space.LostChanges {",
-		Suite: Suite{Tests: "TestFrozen_IsNotDrained"},
+		Suite: Suite{Tests: "TestDrain_RefusesAPoolWhoseSpaceHasLostChanges"},
 	},
 	{
 		Name:  "the block of a CREATE that has failed cools",

@@ -42,14 +42,14 @@ var scarce = []Mutant{
 		File:  "allocator/internal/space/room.go",
 		Old:   "\tp.Waiting.list.Serve(w.request.Holder.Claim)\n",
 		New:   "",
-		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_WorkspacesTakeTurns"},
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_LetsWorkspacesTakeTurns"},
 	},
 	{
 		Name:  "a hold does not count for the claims behind it",
 		File:  "allocator/internal/space/room.go",
 		Old:   "\tr.countHold(w, 1)\n",
 		New:   "",
-		Suite: Suite{Tests: "TestQuota_WaitsForTheOwnRelease"},
+		Suite: Suite{Tests: "TestQuota_WakesOnlyForAReleaseOfTheWorkspace"},
 	},
 	{
 		Name:  "all claims behind a limit are told when it has an address again",
@@ -182,7 +182,7 @@ var scarce = []Mutant{
 		File:  "allocator/internal/space/waiter.go",
 		Old:   "return w.request.Holder.Tenant() }",
 		New:   "return w.request.Holder.Cluster }",
-		Suite: Suite{Package: "./allocator", Tests: "TestWaiting_TenantsTakeTurns"},
+		Suite: Suite{Package: "./allocator", Tests: "TestWaiting_LetsTenantsTakeTurns"},
 	},
 	{
 		Name:  "two namespaces have one network where these are the tenants",
