@@ -25,7 +25,7 @@ const (
 	dirMode          = 0o700
 
 	// snapshotCount bounds the transactions that a start reads again from the log. catchUpEntries bounds those that stay
-	// in memory. etcd's defaults are 10,000 and 5,000, for members that lag behind. Here is no other member, and a
+	// in memory. etcd's defaults are 10,000 and 5,000, for members that lag behind. This etcd has no other member, and a
 	// transaction may have a megabyte.
 	snapshotCount  = 1000
 	catchUpEntries = 100
@@ -135,7 +135,7 @@ func (s *Server) start(ctx context.Context) error {
 func (s *Server) config() (*embed.Config, error) {
 	c := embed.NewConfig()
 	c.Name, c.Dir = name, s.options.Dir
-	// The one member needs an address in its records, and nobody to talk to.
+	// The one member needs an address in its records, although no other member uses it.
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	c.ListenPeerUrls, c.ListenClientUrls = nil, nil
 	if s.options.Listen != "" {

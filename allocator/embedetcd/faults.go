@@ -57,7 +57,7 @@ func (f *faults) zap() *zap.Logger {
 	return zap.New(core{faults: f}, zap.WithFatalHook(f), zap.WithPanicHook(f))
 }
 
-// OnWrite is called after a fatal line was logged. It keeps the first fault, and ends the goroutine.
+// OnWrite is called after a fatal line was logged. It keeps the first fault, and ends the goroutine that has logged it.
 func (f *faults) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	f.mu.Lock()
 	if f.fault == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // gate lets requests in until it is closed. When etcd stops, it waits for requests that came over the network, but not
-// for requests of its own process. Such a read would find the file closed, which is a panic. It is safe for concurrent
-// use.
+// for requests of its own process. Without the gate, a read of this process would find the file closed, and panic. A
+// gate is safe for concurrent use.
 type gate struct {
 	pb.KVServer
 

@@ -50,14 +50,14 @@ func lockFile(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// unlock unlocks a file, and closes it. To close it would not be enough. A child that is being forked has the file, and
-// with it the lock, until it runs its own program.
+// unlock unlocks a file, and closes it. To close it would not be enough: a child process that is being forked has the
+// file, and with it the lock, until it runs its own program.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// awaitForks waits until each child that is being forked runs its own program. Until then the child has the files that
-// etcd has closed, and with them their locks, so that etcd could not be started again.
+// awaitForks waits until each child process that is being forked runs its own program. Until then the child has the
+// files that etcd has closed, and with them their locks, so that etcd could not be started again.
 func awaitForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -19,10 +19,10 @@ const (
 	// keepRounds is for how many rounds history is kept at least, however little room there is. So a watch or a list can
 	// go on if it is up to a minute behind.
 	keepRounds = 6
-	// compactAfter is the time after a compaction after which a small history is dropped, too.
+	// compactAfter is how long after a compaction a small history is dropped, too.
 	compactAfter = 10 * time.Minute
-	// compactFrom is how much a small file may grow before history is dropped. A large file may grow by a sixteenth more.
-	// No file may grow by more than a quarter of the room that is left.
+	// compactFrom is how much a small file may grow before history is dropped. A large file may grow by a sixteenth of its
+	// size in addition. No file may grow by more than a quarter of the room that is left.
 	compactFrom = 4 << 20
 	// defragFrom is the size below which a file is never defragmented.
 	defragFrom = 128 << 20
@@ -67,8 +67,8 @@ type compaction struct {
 	at       time.Time
 }
 
-// plan decides how much history is to be dropped. If the file has grown much, that is all history up to now. If the
-// last compaction was long ago, it is the history up to oldest.
+// plan decides how much history is to be dropped. If the file has grown much, that is all history up to the revision
+// now. If the last compaction was long ago, it is the history up to the revision oldest.
 func (c *compaction) plan(now, oldest, used, quota int64) {
 	if used-c.used > min(c.used/16+compactFrom, (quota-c.used)/4) {
 		c.due = now
@@ -79,11 +79,11 @@ func (c *compaction) plan(now, oldest, used, quota int64) {
 }
 
 // tend does one round, and returns the current revision. history has the revisions of the rounds before. If there are
-// keepRounds of them, and a compaction is due or etcd is full, tend drops the history before the oldest one. It
-// defragments the file, and ends a NOSPACE alarm that is over.
+// keepRounds of them, and a compaction is due or etcd is full, tend drops the history before the oldest of these
+// revisions. It defragments the file if that makes enough room, and ends the NOSPACE alarm if the file has room again.
 //
-// A full file is defragmented only to gain an eighth of it: no read is answered meanwhile, and a smaller gain would be
-// used up at once.
+// A full file is defragmented only if that frees an eighth of it: no read is answered meanwhile, and a smaller gain
+// would be used up at once.
 func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 	revision := s.etcd.Server.KV().Rev()
 	alarmed, err := s.alarmed(ctx)
@@ -128,8 +128,8 @@ func (s *Server) warn(size int64) {
 	s.nearlyFull = near
 }
 
-// inUse returns how many bytes of the file are used. etcd counts them when it commits a change of its own file, which
-// may not happen while all writes are refused. So inUse makes a change that changes nothing.
+// inUse returns how many bytes of the file are used. etcd counts these bytes when it commits to its file, and may not
+// commit while it refuses all writes. So inUse commits a change that changes nothing.
 func inUse(file backend.Backend) int64 {
 	tx := file.BatchTx()
 	tx.LockOutsideApply()

@@ -7,8 +7,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Restore makes the data directory of a Server from the snapshot of an etcd in a file. The directory must be missing or
-// empty. Restore fails if the snapshot's checksum does not fit, or if there is none, as in a copy of a database file.
+// Restore makes the data directory of a Server from a file with the snapshot of an etcd. The directory must be missing
+// or empty. Restore fails if the snapshot's checksum does not fit, or if there is none, as in a copy of a database
+// file.
 func Restore(file, dir string) error {
 	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
 		SnapshotPath: file, OutputDataDir: dir, Name: name, PeerURLs: []string{nowhere.String()},

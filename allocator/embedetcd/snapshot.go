@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// Snapshot writes a copy of the data, followed by its checksum, as etcd sends it to a client. The server works on
-// meanwhile. After the end of the server it fails with rpctypes.ErrGRPCStopped.
+// Snapshot writes a copy of the data, followed by its checksum, as etcd sends it to a client. The server goes on
+// meanwhile. After Close, Snapshot fails with rpctypes.ErrGRPCStopped.
 func (s *Server) Snapshot(ctx context.Context, to io.Writer) error {
 	_, err := pass(ctx, s.gate, s.copyTo, to)
 	return err

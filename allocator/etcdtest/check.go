@@ -31,7 +31,7 @@ type Record struct {
 //	I2  there is a block for each claim, and a claim for each block
 //	I3  a claim has one block at most
 //	and a block lies in its pool, whose space has a head,
-//	a derived pool has its block in its parent, and a pool knows how many address spaces it has
+//	a derived pool has a block with its CIDR, and the pool of an address space is registered
 //
 // It returns the blocks in the order of their keys.
 func CheckLedger(t testing.TB, client *clientv3.Client, prefix string) []Record {
@@ -77,7 +77,7 @@ func (l *rawLedger) add(key string, value []byte) {
 			l.t.Errorf("%s: %v", key, err)
 		}
 	}
-	madeForACreate := len(b.Claim) == 36 && b.Claim[14] == '8' // which had cooled, and may cool again
+	madeForACreate := len(b.Claim) == 36 && b.Claim[14] == '8' // its block may keep the end of a former cooldown
 	if timed := !b.Until.IsZero(); b.State == "cooling" && !timed || b.State == "bound" && timed && !madeForACreate {
 		l.t.Errorf("%s is %s until %v", key, b.State, b.Until)
 	}
@@ -149,8 +149,8 @@ func (l *rawLedger) checkDerived() {
 	}
 }
 
-// addressSpaceOf returns the pool to which the ID of an address space belongs: <pool>.<64 hexadecimal digits>. It
-// returns an empty ID if the ID is that of another kind of pool.
+// addressSpaceOf returns the pool to which the ID of an address space belongs: <pool>.<64 hexadecimal digits>. For the
+// ID of any other pool it returns an empty ID.
 func addressSpaceOf(id string) string {
 	if dot := strings.LastIndexByte(id, '.'); dot > 0 && len(id)-dot == 65 && id[:dot] != "derived" {
 		return id[:dot]

@@ -21,7 +21,7 @@ type Etcd struct {
 	shared  *clientv3.Client // the test's own client of the server that tests share; nil: the server is the test's own
 }
 
-// New returns an empty etcd, which does not call fsync. If the tests of the package share a server, do not stop it.
+// New returns an empty etcd, which does not call fsync. If the tests of the package share a server, do not call Stop.
 func New(t testing.TB) *Etcd {
 	t.Helper()
 	select {
@@ -59,7 +59,7 @@ func (e *Etcd) Client() *clientv3.Client {
 // MaxTxnOps is how many operations a transaction may have.
 func (e *Etcd) MaxTxnOps() int { return e.server.MaxTxnOps() }
 
-// Start runs an etcd on the data of the one before.
+// Start starts the etcd, on the data that the last Stop has left.
 func (e *Etcd) Start() {
 	e.t.Helper()
 	server, err := embedetcd.Start(e.t.Context(), e.options)

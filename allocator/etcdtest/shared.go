@@ -19,7 +19,7 @@ var (
 )
 
 // Sharing runs the tests of a package, for goleak.VerifyTestMain. New gives all tests the same server, one test after
-// the other, and empties it before each. A test that runs while another one uses that server gets its own.
+// the other, and empties it before each. A test that runs while another test uses that server gets a server of its own.
 type Sharing struct{ *testing.M }
 
 // Run runs the tests, and stops the server.

@@ -5,8 +5,7 @@ import "math/big"
 // Histogram counts free blocks by prefix length.
 type Histogram [129]int
 
-// Histogram counts the free blocks of each length. It is kept up to date by
-// every change and costs a copy.
+// Histogram counts the free blocks of each length. Every change keeps it up to date, so that a call costs only a copy.
 func (x *Index) Histogram() Histogram { return x.trie.histogram }
 
 // Largest is the prefix length of the largest free block; ok is false when
@@ -36,7 +35,7 @@ func (x *Index) Available() *big.Int {
 	return sum
 }
 
-// addresses is the number of addresses in so many blocks of that length.
+// addresses returns how many addresses are in a number of blocks of one length.
 func (x *Index) addresses(length uint8, blocks int) *big.Int {
 	n := big.NewInt(int64(blocks))
 	return n.Lsh(n, uint(x.width-length))

@@ -6,20 +6,20 @@ import (
 	"net/netip"
 )
 
-// Index tracks the free space of one pool, whose CIDR is its window. Prefixes in the window are held (by blocks) or
-// excluded (by the pool's configuration). The rest is free. It is seen as the fewest possible blocks: two free buddies
-// are one free block of twice the size.
+// Index tracks the free space of one pool, whose CIDR is its window. In the window, a prefix may be held (for a block)
+// or excluded (by the pool's configuration). The rest is free, and is seen as the fewest possible blocks: two free
+// buddies are one free block of twice the size.
 //
-// Held prefixes may nest, and may be equal, as the blocks of pools that share a domain: each Take is undone by its own
-// Put. Exclusions are independent of held prefixes, and may lie over or under them. When an exclusion is lifted, a held
-// prefix below it is still held.
+// A prefix may be held several times, and held prefixes may nest: room that is held for a waiter is taken once more by
+// the draft that binds it. Each Take is undone by its own Put. Exclusions are independent of held prefixes, and may lie
+// over or under them. When an exclusion is lifted, a held prefix below it is still held.
 //
 // A prefix may be larger than the window, because pools of one address domain may overlap. Such a prefix takes the
 // whole window. A prefix outside the window, of the other family, or invalid is ignored. Host bits are ignored
 // everywhere: 10.0.0.7/24 is 10.0.0.0/24.
 //
 // A change costs O(prefix length), however full the pool is. Only a prefix that covers marked prefixes costs more, to
-// count what is free among these.
+// count the free blocks among these.
 //
 // The zero value has no window: nothing is free in it, and nothing can be held. It is not safe for concurrent use: the
 // lock of the pool's space guards it.

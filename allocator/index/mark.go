@@ -54,7 +54,7 @@ func (x *trie) addFork(i place, p prefix) place {
 	return f
 }
 
-// promote makes the last node of the trail, a leaf, an inner node, so that others can be put below it. A leaf is
+// promote turns the leaf at the end of the trail into an inner node, so that other nodes can be put below it. A leaf is
 // marked, so nothing in it is free, before and after.
 func (x *trie) promote(t *trail) {
 	i := t.last()
@@ -77,7 +77,7 @@ func (x *trie) replace(i, c, m place) place {
 	return m
 }
 
-// take tells the index that the last node of the trail has got its first mark.
+// take updates the free space after the last node of the trail has got its first mark.
 func (x *trie) take(t *trail) {
 	if !t.covered {
 		x.countAll(t.last(), -1)
@@ -85,7 +85,7 @@ func (x *trie) take(t *trail) {
 	x.refresh(t)
 }
 
-// give tells the index that the last node of the trail has lost its last mark.
+// give updates the free space after the last node of the trail has lost its last mark.
 func (x *trie) give(t *trail) {
 	if !t.covered {
 		x.countAll(t.last(), +1)
@@ -96,7 +96,7 @@ func (x *trie) give(t *trail) {
 
 // prune removes the nodes at the end of the trail that the trie does not need: unmarked nodes that are neither the root
 // nor a fork. When a leaf goes, its parent may be no fork any more. A marked node below which nothing is left becomes a
-// leaf. Otherwise each block that once contained others would stay large.
+// leaf. Otherwise each block that once contained others would keep the memory of an inner node.
 func (x *trie) prune(t *trail) {
 	for t.depth > 1 {
 		c := t.last()
@@ -146,8 +146,8 @@ func (x *trie) refresh(t *trail) {
 	}
 }
 
-// count adds by to the histogram for each free block at node i, as if i were not taken. Blocks below the children of i
-// do not count.
+// count adds the number by to the histogram for each free block at node i, as if i were not taken. Blocks below the
+// children of i do not count.
 func (x *trie) count(i place, by int) {
 	n, child := x.nodes.at(i), x.nodes.children(i)
 	if child == [2]place{} {

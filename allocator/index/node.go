@@ -4,9 +4,9 @@ package index
 // nothing in them is free.
 type node struct {
 	addr     uint128
-	held     uint32 // how often this very prefix is held; at the root, how often it is covered
+	held     uint32 // how often this very prefix is held; at the root, how many held prefixes cover it
 	length   uint8
-	excluded uint8 // whether this very prefix is excluded; at the root, how often it is covered
+	excluded uint8 // whether this very prefix is excluded; at the root, how many exclusions cover it
 }
 
 // inner is a node with something below it, or the root: 48 bytes. What a descent
@@ -24,7 +24,7 @@ func (n *node) prefix() prefix { return prefix{n.addr, n.length} }
 // empty reports whether nothing is below n.
 func (n *inner) empty() bool { return n.child == [2]place{} }
 
-// place is the number of a node. Its highest bit tells the arena.
+// place is the number of a node. Its highest bit says in which arena the node is.
 type place uint32
 
 const (
@@ -42,7 +42,7 @@ type nodes struct {
 	inners arena[inner] // the first is the root
 	leaves arena[node]
 
-	// First of the released places, linked by held; none at the end.
+	// The first of the released places. The field held of each has the next; none: there is no other.
 	spareInner, spareLeaf place
 }
 
@@ -55,7 +55,7 @@ func (s *nodes) at(i place) *node {
 // inner is node i, which is no leaf. An add may invalidate the pointer.
 func (s *nodes) inner(i place) *inner { return s.inners.at(uint32(i)) }
 
-// both is at and inner in one access. below is nil if node i is a leaf.
+// both returns the results of at and inner, by one access. below is nil if node i is a leaf.
 func (s *nodes) both(i place) (n *node, below *inner) {
 	if i.leaf() {
 		return s.leaves.at(uint32(i &^ leafBit)), nil

@@ -33,7 +33,7 @@ func bit(n uint8) uint128 {
 	return uint128{lo: 1 << 63 >> (n - 65)}
 }
 
-// first is the lowest number of a bit of a, which is not zero.
+// first returns the lowest number of a bit that is set. a must not be zero.
 func (a uint128) first() uint8 {
 	if a.hi != 0 {
 		return uint8(bits.LeadingZeros64(a.hi)) + 1
@@ -41,7 +41,7 @@ func (a uint128) first() uint8 {
 	return uint8(bits.LeadingZeros64(a.lo)) + 65
 }
 
-// last is the highest number of a bit of a, which is not zero.
+// last returns the highest number of a bit that is set. a must not be zero.
 func (a uint128) last() uint8 {
 	if a.lo != 0 {
 		return 128 - uint8(bits.TrailingZeros64(a.lo))

@@ -34,7 +34,7 @@ func (s Strategy) String() string {
 // start of that block. An unknown strategy acts as FirstFit. Find takes nothing. ok is false if no free block is large
 // enough, or the family has no such length.
 //
-// Find costs O(prefix length) however full the pool is, and allocates nothing.
+// Find costs O(prefix length) however full the pool is, and allocates no memory.
 func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 	if length < int(x.window.length) || length > int(x.width) || x.width == 0 {
 		return netip.Prefix{}, false
