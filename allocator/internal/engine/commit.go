@@ -110,7 +110,8 @@ func (w *writer) around(
 	}
 }
 
-// won brings the changes of a group that was committed at the revision into memory, and answers its calls.
+// won brings the changes of a committed group into memory, and answers its calls. revision is the revision of the
+// commit.
 func (w *writer) won(g *group, revision int64) {
 	w.apply(g.entries(revision))
 	if g.writes() {
@@ -123,7 +124,7 @@ func (w *writer) won(g *group, revision int64) {
 	}
 }
 
-// blame finds the calls of a group that were refuted, and their answers: it reads the keys that they compare, as of the
+// blame finds the refuted calls of a group, and their answers: it reads the keys that the calls compare, as of the
 // revision at which the transaction failed. The other calls are planned again, in a group without later calls. So a
 // call that is refuted again and again costs the others only every second transaction.
 func (w *writer) blame(g *group, revision int64) *pending {
@@ -185,7 +186,7 @@ func (w *writer) failed(g *group, sent *store.Sent, err error) {
 	}
 }
 
-// trace starts the spans of the group's transaction: one in the trace of each call that has one.
+// trace starts the spans of the group's transaction: one span in the trace of each call that is traced.
 func (g *group) trace() []trace.Span {
 	var members []*traced
 	for _, c := range g.calls {

@@ -69,7 +69,7 @@ func (s *Space) updateAlarm() {
 	s.alarm.set(next, &s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
-// endDue ends the cooldowns of the space whose time is over.
+// endDue frees the blocks of the space that have cooled long enough.
 func (s *Space) endDue() {
 	s.Lock()
 	ok := s.alarm.take()
@@ -89,8 +89,8 @@ func (s *Space) endDue() {
 	}
 }
 
-// EndAll frees the wanted cooling blocks, as many at a time as one transaction carries, until none is left. do submits
-// each operation. It reports whether there were any blocks.
+// EndAll frees the wanted cooling blocks, as many at a time as one transaction carries, until none is left. The
+// function do submits each operation. ended reports whether there were any blocks.
 func (eng *Engine) EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
 		full := false // there may be more
@@ -123,7 +123,7 @@ type EndCooldowns struct {
 }
 
 // plan frees as many of the blocks as one transaction carries. full reports that there may be more. The transaction
-// compares each block: without the head no cooling block can change, but memory may be wrong.
+// compares each block: as long as the head is the same, no cooling block has changed, but memory may be wrong.
 func (l EndCooldowns) plan(v space.View, now time.Time) (p Plan, full bool, err error) {
 	if pool := v.Pool(l.Of); l.Of != "" && (pool == nil || pool.State != ledger.PoolDraining) {
 		return Plan{}, false, errNothing // the pool is gone, or another one has its ID

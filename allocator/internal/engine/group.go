@@ -45,7 +45,7 @@ func newPart(s *Space) *part {
 	return p
 }
 
-// nextHead returns the count of the head that the part puts, but at least least.
+// nextHead returns the count of the head that the part puts, and never less than the argument.
 func (p *part) nextHead(least int64) int64 { return max(p.count, least) }
 
 // size is how much a transaction demands of etcd.
@@ -73,7 +73,8 @@ func (n size) plus(m size) size { return size{n.ifs + m.ifs, n.writes + m.writes
 // ops returns how many operations etcd counts for the transaction.
 func (n size) ops() int { return max(n.ifs, n.writes) + headOps }
 
-// admits reports whether a call on a space may join the group: no other call changes or compares a key of its changes.
+// admits reports whether a call with these changes may join the group: no other call changes or compares one of their
+// keys.
 func (g *group) admits(p *part, changes []store.Change) bool {
 	if g.keys[p.Keys.Head()] && g.spaces[p.ID] == nil {
 		return false // a call on another space makes or removes this space
@@ -145,7 +146,7 @@ func (g *group) entries(revision int64) (entries []*store.Entry) {
 	return entries
 }
 
-// discard ends the drafts of the group in all its spaces, when its outcome is certain.
+// discard ends the drafts of the group in all its spaces, once the outcome of the group is certain.
 func (g *group) discard() {
 	for _, p := range g.spaces {
 		p.Lock()

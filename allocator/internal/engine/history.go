@@ -33,10 +33,9 @@ func (eng *Engine) keepHistory() {
 	}
 }
 
-// PruneHistory deletes the tenures that are too old. If the rest are too many, it deletes the oldest
-// of them. It reads in pages, deletes no more in a transaction than etcd takes, and gives way to
-// the transactions of the spaces. In memory it has a count for each minute. A key that cannot be
-// read stays: verify names it.
+// PruneHistory deletes the tenures that are too old. If the rest are too many, it deletes the oldest of them. It reads
+// in pages, deletes no more in a transaction than etcd takes, and gives way to the transactions of the spaces. In
+// memory it has a count for each minute. A key that cannot be read stays: the command verify names it.
 func (eng *Engine) PruneHistory(ctx context.Context) error {
 	p := &prune{Engine: eng, before: eng.Hooks.Now().Add(-eng.history.Keep)}
 	if err := p.pass(ctx); err != nil {
@@ -56,7 +55,7 @@ func (eng *Engine) PruneHistory(ctx context.Context) error {
 type prune struct {
 	*Engine
 	before time.Time // tenures that ended up to this time are deleted
-	extra  int       // how many tenures of the minute after before are deleted, too
+	extra  int       // of the tenures in the minute that follows, how many are deleted, too
 	kept   int
 	ended  map[int64]int // how many of the kept tenures ended in each minute
 	batch  []clientv3.Op
@@ -102,7 +101,7 @@ func last(tenures []ledger.Tenure) (until time.Time) {
 	return until
 }
 
-// goes reports whether to delete a key of n tenures. The last of them ended at until.
+// goes reports whether to delete a key with n tenures. The last of these tenures ended at the given time.
 func (p *prune) goes(until time.Time, n int) bool {
 	if !until.After(p.before) {
 		return true
@@ -114,8 +113,8 @@ func (p *prune) goes(until time.Time, n int) bool {
 	return true
 }
 
-// narrow moves before, so that no more than most tenures are kept. A key is deleted as a whole, so that a few less may
-// be kept. Keys that cannot be read count, and stay.
+// narrow moves the field before, so that at most the given number of tenures is kept. A key is deleted as a whole, so a
+// few less may be kept. Keys that cannot be read count, and stay.
 func (p *prune) narrow(most int) {
 	p.extra = p.kept - most
 	for _, minute := range slices.Sorted(maps.Keys(p.ended)) {

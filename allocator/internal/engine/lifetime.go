@@ -49,7 +49,7 @@ func (l *lifetime) whileOpen(f func()) func() {
 	}
 }
 
-// rest waits for d, or until the end.
+// rest waits for the duration d, or until Close begins.
 func (l *lifetime) rest(d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -12,8 +12,8 @@ import (
 type Op struct {
 	Lane  ledger.ClusterName // the workspace whose lane it waits in; empty: the lane of operations of no workspace
 	Alone bool               // it has a transaction of its own; false: it shares one with others
-	// Begins is the address space that the operation is on, and may begin with its first block; nil: it is on another
-	// space.
+	// Begins is the address space that the operation is on, and may begin with its first block; nil: the operation is on
+	// another kind of space.
 	Begins *ledger.Derived
 	// Plan decides, from a view of the space, which keys of the ledger change. It is pure: it changes neither memory nor
 	// the operation. It is called again if others have changed the ledger. If it returns an error, the caller gets the
@@ -22,7 +22,7 @@ type Op struct {
 }
 
 // Plan is the changes of an operation, and its answer, provided that the ledger is as the view showed it. Without
-// changes, the transaction confirms only that.
+// changes, the transaction only confirms that the ledger is so.
 type Plan struct {
 	Changes []store.Change
 	Refusal error // the caller's answer; nil: the operation is done

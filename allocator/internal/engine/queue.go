@@ -102,7 +102,7 @@ func (q *queue) peek() *call {
 	return nil
 }
 
-// pass passes over the lane of the call that peek returned, until resume. If that call was planned before, it reports
+// pass passes over the lane of the call that peek returned, until resume. If that call was planned before, pass reports
 // false, and does nothing.
 func (q *queue) pass() bool {
 	if len(q.again) > 0 {

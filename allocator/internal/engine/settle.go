@@ -13,7 +13,7 @@ import (
 // retrySettle is the pause before the next attempt to settle a group.
 const retrySettle = 250 * time.Millisecond
 
-// errUncertain: etcd did not answer, and the Allocator was closed before it could be asked again.
+// errUncertain: etcd did not answer, and the Allocator was closed before it could ask again.
 var errUncertain = fmt.Errorf("%w: the outcome is unknown; ask again", ledger.ErrUnavailable)
 
 // settle finds out for certain what became of the pending group. It then answers the calls, or queues them again.

@@ -9,7 +9,8 @@ import (
 )
 
 // load reads the ledger into memory. No other process changes the ledger meanwhile. The spaces stay locked until all is
-// read, because notifications about half a space would be wrong: a draining pool would seem to have no blocks.
+// read, because notifications about a space that is half read would be wrong: a draining pool would seem to have no
+// blocks.
 func (eng *Engine) load(ctx context.Context) error {
 	read := map[ledger.SpaceID]*Space{}
 	revision, err := eng.store.Snapshot(ctx, func(e *store.Entry) {

@@ -35,8 +35,9 @@ func (s *Space) Discard() {
 	}
 }
 
-// abandon drops a space after an operation that might have begun it has failed, if the ledger has nothing in it. Queued
-// calls for the space begin it again. If the transaction is committed nevertheless, it brings the space back.
+// abandon drops a space if the ledger has nothing in it. It is called after the failure of an operation that might have
+// begun the space. Queued calls for the space begin it again. If the transaction is committed nevertheless, it brings
+// the space back.
 func (s *Space) abandon() {
 	s.Lock()
 	defer s.Unlock()
@@ -46,8 +47,8 @@ func (s *Space) abandon() {
 	}
 }
 
-// expect adds the pool of an address space that is not in the ledger, so that a plan can be made in it. The pool is as
-// the ledger has the pool of that space now. Only the writer calls expect, and only the writer changes pools.
+// expect gives a record in memory to an address space that is not in the ledger, so that a plan can be made in it. The
+// record is made from the present record of the pool. Only the writer calls expect, and only the writer changes pools.
 func (s *Space) expect(of *ledger.Derived) {
 	if of == nil || len(s.Room.Pools) > 0 {
 		return
@@ -74,12 +75,12 @@ func (s *Space) Unfit() error {
 	return nil
 }
 
-// spaces are all spaces. It is safe for concurrent use. Its lock is taken after that
-// of a space, never before. Its holder waits for nothing.
+// spaces has all spaces. It is safe for concurrent use. Its lock is taken after the lock of a space, never before. The
+// holder of the lock must not wait for anything.
 type spaces struct {
 	mu   sync.RWMutex
 	is   map[ledger.SpaceID]*Space
-	open func(ledger.SpaceID) *Space // makes one
+	open func(ledger.SpaceID) *Space // makes a space
 }
 
 // find returns a space; ok is false if the space is not known.
@@ -131,7 +132,8 @@ func (all *spaces) drop(w *Space) {
 	}
 }
 
-// Count adds up a number of each space. It calls of with the lock of the space held.
+// Count adds up the numbers that a function returns for the spaces. The lock of a space is held during the call for
+// that space.
 func (all *spaces) Count(of func(*Space) int) (n int) {
 	for _, w := range all.All() {
 		w.Read(func() { n += of(w) })

@@ -84,7 +84,7 @@ func (t *traced) Placing() trace.Span {
 	return place
 }
 
-// endSpans ends the spans of a transaction, with whether its comparisons held.
+// endSpans ends the spans of a transaction, and notes in them whether its comparisons held.
 func endSpans(spans []trace.Span, succeeded bool, err error) {
 	for _, span := range spans {
 		span.SetAttributes(attribute.Bool("ipam.transaction.succeeded", succeeded))

@@ -23,7 +23,7 @@ type writer struct {
 	// The goroutine's own.
 	office  *store.Office
 	pending *pending // the last group, if its outcome is not certain
-	refuted bool     // a call of the last group was refuted: the others come next, without later calls
+	refuted bool     // a call of the last group was refuted: its other calls come next, without later calls
 }
 
 // Queued counts the calls that wait for a transaction.
@@ -33,7 +33,7 @@ func (w *writer) Queued() int {
 	return w.queue.size
 }
 
-// Idle reports whether no operation waits, or is in a transaction.
+// Idle reports whether the writer has nothing to do: no operation waits, and none is in a transaction.
 func (w *writer) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +163,8 @@ var errFull = errors.New("the group is full")
 // errDropped says that nobody waits for the answer of the call.
 var errDropped = errors.New("the caller has gone")
 
-// gather plans the queued calls, in turn, until the transaction is full, or until a call would change a key that
-// another call changes.
+// gather plans the queued calls, in turn, until the transaction is full, or until a call would change or compare a key
+// that another call changes or compares.
 func (w *writer) gather() *group {
 	g, only := newGroup(), w.refuted
 	w.refuted = false

@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one transaction into memory. Nothing else changes memory after the start. Apply gives up
-// the draft first: the transaction has made the changes of the draft.
+// Apply brings the changes of one transaction into memory. After the start, changes of blocks and heads reach memory in
+// no other way. Apply gives up the draft first: the transaction has made the changes of the draft.
 func (s *Space) Apply(entries []*store.Entry) {
 	drafted := s.draft.giveUp(s)
 	slices.SortStableFunc(entries, poolsFirst)

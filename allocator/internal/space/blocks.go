@@ -70,7 +70,7 @@ func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 }
 
 // publish publishes a change of an account: first the new sum, then, if the sum is smaller, a notification. A claim is
-// listed as a waiter before it reads the sum, so it misses none.
+// listed as a waiter before it reads the sum, so it misses no notification.
 func (s *Space) publish(a Account, n *big.Int) {
 	if a.pool == "" {
 		s.Table.Quotas.post(a, n)

@@ -51,9 +51,8 @@ func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	return n
 }
 
-// unreserved returns how many addresses are free, including those that are only held or drafted. It frees those in the
-// index, counts, and takes them again. Only the index tells whether they are excluded, or in a block of another
-// Allocator.
+// unreserved returns how many addresses are free, including those that are only held for a waiter, or drafted. It frees
+// these in the index, counts, and takes them again: only the index tells which of them are excluded, too.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
 	for prefix := range p.In.reserved() {

@@ -7,9 +7,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// A value that cannot be read stops the space that it belongs to, and nothing else. All calls of
-// that space fail with the name of the key, until the key can be read again or is gone. So
-// replicas of an older version survive a rolling upgrade that writes newer values.
+// A value that cannot be read stops the space that it belongs to, and nothing else. All calls of that space fail with
+// the name of the key, until the key can be read or is gone, and the ledger was opened again. So replicas of an older
+// version survive a rolling upgrade that writes newer values.
 //
 // If the record of a pool cannot be read, its CIDR is unknown, and any root pool might overlap it.
 // Until the record can be read, no root pool is registered, except those that a lost ledger had before.

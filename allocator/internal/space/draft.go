@@ -32,7 +32,7 @@ func (d *Draft) len() int {
 }
 
 // Pending returns how many addresses the draft is about to take, by account. If the request has a limit of its pool,
-// the result includes that account. An account is counted when a request first asks for it.
+// the result includes the account of that limit. An account is counted when a request first asks for it.
 func (d *Draft) Pending(r ledger.Request) Pending {
 	if d == nil || r.Limits.Pool == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 // kin finds the pools that belong together: those below a pool, those that a claim holds, those that count for a
 // workspace without being in it, and those of one name. The lock of the table guards it.
 type kin struct {
-	of      map[ledger.PoolID]bond // of each pool, unless it is empty
+	of      map[ledger.PoolID]bond // the bond of each pool that has one
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
 	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // pools that count for a workspace

@@ -26,7 +26,7 @@ func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 // Leases are the leases of the ledger in the order of their ends. A change costs the logarithm of their number. It is
 // safe for concurrent use.
 type Leases struct {
-	News chan struct{} // gets a value when another lease ends first
+	News chan struct{} // gets a value when a new lease ends before all others
 
 	mu    sync.Mutex
 	held  map[ledger.SpaceID]map[netip.Prefix]*term
@@ -104,7 +104,7 @@ func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	}
 }
 
-// Tell returns the holders whose leases are over, and when the next one will be; zero: never. A holder that it has
+// Tell returns the holders whose leases are over, and when the next holder is due; zero: never. A holder that Tell has
 // named is due again after retell.
 func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()

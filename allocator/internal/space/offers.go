@@ -98,7 +98,8 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 }
 
 // without yields the prefixes of list that other lacks. Both are in the order of their addresses. A pool may have many
-// address spaces, and the writer updates all of them with the pool: so it costs little where the lists agree.
+// address spaces, and the writer updates all of them with the pool: so this function costs little where the lists
+// agree.
 func without(list, other []netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for _, x := range list {
@@ -121,8 +122,8 @@ func (r *Room) Unfreeze(change func()) {
 	}
 }
 
-// offerFreed offers the prefixes that the applied changes have freed to the claims that wait. It is called when all
-// changes of a transaction are in memory.
+// offerFreed offers the waiting claims the prefixes that the applied changes have freed. It is called when all changes
+// of a transaction are in memory.
 func (r *Room) offerFreed() {
 	freed := r.freed
 	r.freed = nil
@@ -137,8 +138,8 @@ func (r *Room) offerAll() {
 	}
 }
 
-// offer offers prefixes that may have become free to the claims that wait at any pool. All prefixes of a transaction
-// come at once: else a claim for any block would get the one that another claim waits for.
+// offer offers some prefixes, which may have become free, to the claims that wait at any pool. All prefixes of a
+// transaction come at once: else a claim for any block would get the block that another claim waits for.
 func (r *Room) offer(freed ...netip.Prefix) {
 	for _, p := range r.Pools {
 		if slices.ContainsFunc(freed, p.CIDR.Overlaps) {

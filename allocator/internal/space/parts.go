@@ -37,7 +37,7 @@ func (t *Table) PartsOf(id ledger.PoolID) (all Part) {
 	return all
 }
 
-// Spaced reports whether a pool has address spaces. It costs the same however many there are: each bind asks.
+// Spaced reports whether a pool has address spaces. It costs the same however many there are, because each bind asks.
 func (t *Table) Spaced(id ledger.PoolID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

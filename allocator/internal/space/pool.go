@@ -29,7 +29,8 @@ func (p *Pool) Empty() bool { return len(p.In.Damage) == 0 && p.In.Blocks.Len() 
 // Waited reports whether claims wait for room in the pool.
 func (p *Pool) Waited() bool { return p.Waiting.Len() > 0 }
 
-// goes reports whether the pool goes by itself: it drains and is empty, or is an address space without a block.
+// goes reports whether the pool goes by itself: it drains and is empty, or is an address space without a block and
+// without a waiter.
 func (p *Pool) goes() bool {
 	if ledger.IsAddressSpace(p.ID) {
 		return p.Empty() && !p.Waited()
@@ -105,7 +106,7 @@ func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
 	return w.Last, true
 }
 
-// Waits reports whether the claim of a request waits with this request, or does not wait.
+// Waits reports whether the claim of a request waits for the same block as the request asks for, or does not wait.
 func (p *Pool) Waits(req ledger.Request) bool {
 	w := p.Waiting.find(req.Holder.Claim)
 	return w == nil || w.asks(req)

@@ -59,7 +59,7 @@ func (r *Room) lowered(accounts ...Account) {
 	}
 }
 
-// hold reserves room for a waiter, and wakes its claim. Its workspace has had its turn then.
+// hold reserves room for a waiter, and wakes its claim. The workspace of the claim has had its turn then.
 func (r *Room) hold(p *Pool, w *Waiter) {
 	prefix := w.request.Exact
 	if !prefix.IsValid() {
@@ -114,8 +114,8 @@ func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
 	}
 }
 
-// endHold ends the hold of a waiter that overlaps a new block. If the block is the waiter's own, its wait is over.
-// Otherwise it goes on waiting.
+// endHold ends a waiter's hold, because a new block overlaps the prefix that was held. If the block is the waiter's
+// own, the wait is over. Otherwise the waiter goes on waiting.
 func (r *Room) endHold(w *Waiter, by store.Record) {
 	p := r.Pools.Find(w.request.Pool)
 	r.freed = append(r.freed, w.Last)

@@ -17,9 +17,9 @@ import (
 // Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
 // owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
-// All of it is as the ledger has it: only Apply changes it. In the indexes, the prefixes that are held for waiters and
-// those of the draft are taken, too. The lock guards all fields: the writer takes it to plan, and after a transaction.
-// Its holder waits for nothing.
+// Head, Blocks, usage and Cooling are as the ledger has them: after the start, only Apply changes them. In the indexes,
+// the prefixes that are held for waiters and those of the draft are taken, too. The lock guards all fields: the writer
+// takes it to plan, and after a transaction. The holder of the lock must not wait for anything.
 type Space struct {
 	ID    ledger.SpaceID
 	Table *Table
@@ -75,7 +75,7 @@ func (s *Space) Release() (told News) {
 	return told
 }
 
-// Read calls look with the lock held. look must change nothing: no notification follows.
+// Read calls a function with the lock held. The function must change nothing, because no notification follows.
 func (s *Space) Read(look func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +144,9 @@ func (s *Space) part() Part {
 	return p
 }
 
-// fill takes in the index of a new pool all prefixes that the space has taken: those of the ledger's blocks, also of
-// blocks that cannot be read, and those that are held. There is no draft when a pool is added. The indexes of the other
-// pools do not have all blocks: the pool of a block may be gone, or its record unreadable.
+// fill marks, in the index of a new pool, all prefixes of the space that are taken: those of the ledger's blocks, also
+// of blocks that cannot be read, and those that are held for waiters. There is no draft when a pool is added. The
+// indexes of the other pools do not have all blocks: the pool of a block may be gone, or its record unreadable.
 func (s *Space) fill(p *Pool) {
 	for prefix := range s.Blocks.taken() {
 		p.Index.Take(prefix)
@@ -184,7 +184,7 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 // Begin gives the space an empty draft, for the operations that are planned from now on.
 func (s *Space) Begin() { s.draft = &Draft{} }
 
-// Take adds the prefixes that the changes of an operation take to the draft.
+// Take adds to the draft the prefixes that the changes of an operation take.
 func (s *Space) Take(changes []store.Change) {
 	for i := range changes {
 		e := changes[i].Entry
@@ -226,8 +226,8 @@ func (d *Draft) giveUp(s *Space) (back []taken) {
 	return back
 }
 
-// Discard ends the draft when its outcome is certain. It offers the prefixes that the draft still takes to the claims
-// that wait.
+// Discard ends the draft when its outcome is certain. It offers the waiting claims the prefixes that the draft still
+// takes.
 func (s *Space) Discard() {
 	for _, t := range s.draft.giveUp(s) {
 		s.Room.freed = append(s.Room.freed, t.prefix)

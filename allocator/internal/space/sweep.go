@@ -36,7 +36,7 @@ func (r *Room) serve(p *Pool) {
 	}
 }
 
-// serveStopped sweeps the waiters of a workspace that a limit stops, at one pool.
+// serveStopped sweeps a workspace's waiters at one pool, as far as a limit stops them.
 func (r *Room) serveStopped(p *Pool, c ledger.ClusterName) {
 	things := p.Waiting.things(func(t thing) bool { return t.reason != noRoom })
 	if len(things) > 0 {
@@ -108,8 +108,9 @@ func (s *sweep) hasPlace(w *Waiter) bool {
 	return s.pool.Over(w.request, pending) == nil
 }
 
-// wished returns the waiter to serve when inTurn is the waiter whose workspace has its turn. That is a waiter of the
-// same workspace for an exact prefix, if one comes first; wished returns each such waiter once. Otherwise it is inTurn.
+// wished returns the waiter to serve in the turn of a workspace. inTurn is the waiter to which the round has come. If a
+// waiter of the same workspace for an exact prefix comes first, wished returns that waiter, and each such waiter only
+// once. Otherwise it returns inTurn.
 func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
 	if !fits || len(s.exact) == 0 {
 		return inTurn
@@ -146,8 +147,8 @@ func (s *sweep) wishes(c ledger.ClusterName) (firsts []*Waiter) {
 	return firsts
 }
 
-// ServeStopped sweeps the waiters that are stopped by limits on some accounts, because fewer addresses are held on
-// these now.
+// ServeStopped sweeps the waiters that limits on these accounts stop. It is called when fewer addresses are held on the
+// accounts.
 func (t *Table) ServeStopped(accounts []Account) {
 	for _, a := range accounts {
 		for _, id := range t.Waits.Pools(a.Cluster) {

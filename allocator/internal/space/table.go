@@ -30,7 +30,7 @@ type Table struct {
 	Retired recent[ledger.PoolID]  // pools that this Allocator has retired: any other may have been lost
 	Bound   recent[ledger.ClaimID] // claims whose bind was refused because they have a block
 
-	// mu is taken after a space's lock, never before. Its holder waits for nothing.
+	// mu is taken after a space's lock, never before. The holder of mu must not wait for anything.
 	mu     sync.RWMutex
 	pools  map[ledger.PoolID]*Pool
 	roots  map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool
@@ -193,7 +193,7 @@ func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
 	return slices.Collect(maps.Keys(t.kin.below[id]))
 }
 
-// Named lists the derived pools of a workspace that have a name, in no order.
+// Named lists the derived pools of a workspace that have this name, in no order.
 func (t *Table) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -16,8 +16,8 @@ type View struct {
 	next  func(least int64) int64
 }
 
-// View returns the view for a plan. next returns the count of the head that the plan's transaction puts, which is least
-// or more.
+// View returns the view for a plan. next returns the count of the head that the plan's transaction puts, and never less
+// than its argument.
 func (s *Space) View(keys store.SpaceKeys, limit int, next func(least int64) int64) View {
 	return View{s: s, Keys: keys, Limit: limit, next: next}
 }
@@ -28,7 +28,7 @@ func (v View) Space() ledger.SpaceID { return v.s.ID }
 // Head returns the head of the space.
 func (v View) Head() store.Head { return v.s.Head }
 
-// Next returns the count of the head that the plan's transaction puts, which is least or more.
+// Next returns the count of the head that the plan's transaction puts, and never less than the argument.
 func (v View) Next(least int64) int64 { return v.next(least) }
 
 // Table returns the memory that concerns more than one space.

@@ -19,7 +19,7 @@ type Waiter struct {
 
 func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Tenant() }
 
-// asks reports whether a request is for the same block as the one that waits.
+// asks reports whether a request is for the same block as the waiter's request.
 func (w *Waiter) asks(req ledger.Request) bool {
 	return w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
 }

@@ -20,7 +20,7 @@ type waitlist struct {
 // round is a round over some waiters of a pool.
 type round = wait.Round[ledger.ClaimID, thing, *Waiter]
 
-// thing is a kind of block and the reason for which a waiter waits. Its claim shows the reason. Waiters of one
+// thing is a kind of block and the reason for which a waiter waits. The waiter's claim shows the reason. Waiters of one
 // workspace for one thing are alike: a limit that stops one of them stops all, and if no free room is large enough for
 // one, none is for the others.
 type thing struct {
@@ -101,7 +101,8 @@ func (q *waitlist) add(w *Waiter) {
 	q.put(w)
 }
 
-// put notes that a waiter waits for its thing, or for nothing while it has a hold.
+// put files a waiter under the thing that it waits for. While the waiter has a hold, put files it under no thing, so
+// that no round returns it.
 func (q *waitlist) put(w *Waiter) {
 	var things []thing
 	if !w.held {
@@ -118,7 +119,7 @@ func (q *waitlist) remove(w *Waiter) {
 	}
 }
 
-// things returns the things that suit, of those for which a waiter waits.
+// things returns each thing that some waiter waits for, if the thing suits.
 func (q *waitlist) things(suit func(thing) bool) (all []thing) {
 	if q.Len() == 0 {
 		return nil

@@ -57,7 +57,7 @@ func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq
 	}
 }
 
-// spares are entries of pages that were used.
+// spares has the entries of used pages, whose memory the next pages use again.
 type spares chan []Entry
 
 func (s spares) take() []Entry {
@@ -76,7 +76,7 @@ func (s spares) keep(entries []Entry) {
 	}
 }
 
-// decodeAll decodes a page, in the place of former entries.
+// decodeAll decodes a page into the memory of former entries.
 func (s *Store) decodeAll(former []Entry, page []*mvccpb.KeyValue) []Entry {
 	entries := slices.Grow(former[:0], len(page))
 	for _, kv := range page {

@@ -38,7 +38,7 @@ const (
 )
 
 // At makes the transaction compare that the key was last changed at the revision; 0: that there is no such key. If the
-// comparison fails, otherwise is the answer to the call.
+// comparison fails, the call gets the error of the argument otherwise.
 func (c Change) At(revision int64, otherwise error) Change {
 	c.Was, c.Else = revision, otherwise
 	return c
@@ -55,7 +55,7 @@ func (c Change) Committed(revision int64) *Entry {
 	return e
 }
 
-// CheckKey compares a key; see At.
+// CheckKey returns a change that leaves a key as it is. Call At on it, to make the transaction compare the key.
 func CheckKey(key string) Change { return Change{Key: key, Was: Any} }
 
 // EndTenure records the end of a tenure; nil: nothing is recorded.

@@ -210,7 +210,7 @@ func (v *derivedValue) derived() *ledger.Derived {
 	return d
 }
 
-// Record is a block key of the ledger.
+// Record is the ledger's content at the key of a block.
 type Record struct {
 	Space    ledger.SpaceID
 	Prefix   netip.Prefix

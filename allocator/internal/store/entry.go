@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Entry is one key and its value, as it was read, or as a transaction has put it. Besides the fields of the key, only
-// the fields of the key's kind are set.
+// Entry is one key and its value, as it was read, or as a transaction has put it. Of Registered, Head and Block, only
+// the field for the key's kind is set.
 type Entry struct {
 	Key
 	Text     string // the key itself

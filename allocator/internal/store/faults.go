@@ -31,8 +31,8 @@ func explained(client *clientv3.Client, err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
-// faults explains the faults of etcd in plain words. The first entry counts that matches an error, by one of etcd's
-// errors or by a sign in the error's text.
+// faults explains the faults of etcd in plain words. The first entry that matches an error counts. An entry matches by
+// one of etcd's errors, or by a sign in the error's text.
 var faults = []struct {
 	words string
 	errs  []error

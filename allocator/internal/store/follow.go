@@ -13,9 +13,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until ctx ends. Revision
-// 0 begins now. To resume, take the latest event whose Last is set, and begin at the revision after it: then no event
-// is missing, and none comes twice.
+// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until ctx ends. With
+// revision 0, Follow begins now. To resume, take the latest event whose Last is set, and begin at the revision after
+// it: then no event is missing, and none comes twice.
 //
 // An error for which Unreadable holds names a key, and more events may follow. After any other error Follow ends.
 // *ForgottenError: etcd has compacted the revision.
@@ -99,7 +99,8 @@ type turn struct {
 	damaged    []error
 }
 
-// revision reads the changes of one revision. ok is false if etcd has compacted the values from before it.
+// revision reads the changes of one revision. ok is false if etcd has compacted the values that the changes have
+// replaced.
 func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, damaged []error, ok bool) {
 	t := &turn{}
 	for _, ev := range changes {

@@ -176,8 +176,8 @@ func (k Keys) historyOver(p netip.Prefix) []span {
 	return append(spans, span{k.HistoryOf(p), end})
 }
 
-// blocksOver returns the ranges of the blocks of the space that overlap a prefix. No block of the space has a prefix
-// shorter than shortest.
+// blocksOver returns the ranges of the blocks of the space that overlap a prefix. The caller knows that no prefix of a
+// block in the space is shorter than the argument shortest.
 func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 	var spans []span
 	for bits := shortest; bits < p.Bits(); bits++ {

@@ -13,7 +13,7 @@ import (
 // DefaultPrefix is the default prefix of all keys.
 const DefaultPrefix = "/ipam/v1"
 
-// Keys makes and reads the keys of a ledger. It is the prefix of all keys.
+// Keys makes and reads the keys of a ledger. Its value is the prefix of all keys.
 type Keys string
 
 // newKeyspace returns the keys below a prefix; empty: below the default prefix.
@@ -28,7 +28,7 @@ func (k Keys) pools() string  { return string(k) + "/pools/" }
 // Office returns the key of the head of the ledger, by which one process has the office of its writer.
 func (k Keys) Office() string { return string(k) + "/head" }
 
-// Spaces is the prefix of all keys of spaces.
+// Spaces returns the prefix of all keys of spaces.
 func (k Keys) Spaces() string { return string(k) + "/spaces/" }
 
 // Space makes the keys of a space.
@@ -62,13 +62,13 @@ func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
 	return fmt.Sprintf("%s%s/%016x.000", k.HistoryOf(bucket), k.id, head)
 }
 
-// Head is the head of the space.
+// Head returns the key of the space's head.
 func (k SpaceKeys) Head() string { return k.prefix + "/head" }
 
-// Blocks is the prefix of the blocks.
+// Blocks returns the prefix of the keys of the space's blocks.
 func (k SpaceKeys) Blocks() string { return k.prefix + "/blocks/" }
 
-// Block is the key of the block at a prefix.
+// Block returns the key of the block at a prefix.
 func (k SpaceKeys) Block(p netip.Prefix) string {
 	const blocks, longest = "/blocks/", len("2001:0db8:0000:0000:0000:0000:0000:0000-032")
 	key := make([]byte, 0, len(k.prefix)+len(blocks)+longest)

@@ -81,7 +81,7 @@ type Transaction struct {
 // Sent is a transaction that was not answered.
 type Sent struct {
 	before, puts head
-	reads        bool  // it writes nothing, or etcd has answered that it is full, and may have committed this last one
+	reads        bool  // it writes nothing, or etcd has answered NOSPACE, and may have committed it nevertheless
 	known        bool  // the outcome is known: see landed
 	landed       int64 // the revision at which it was committed; 0: it was not committed, and cannot be any more
 }
@@ -141,8 +141,8 @@ func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error)
 //
 // If the head is the one that the transaction puts, the transaction was committed. If it is still the head before, the
 // transaction may still be on its way to etcd. Then settle puts another head, after which the transaction cannot be
-// committed any more. A transaction that writes nothing needs no such head. If it is neither, this process does not
-// have the ledger any more.
+// committed any more. A transaction that writes nothing needs no such head. If the head is neither of the two, this
+// process does not have the ledger any more.
 func (o *Office) settle(ctx context.Context) error {
 	s := o.lost
 	if s == nil {
@@ -150,7 +150,7 @@ func (o *Office) settle(ctx context.Context) error {
 	}
 	instead := s.puts.after(1)
 	then := instead.put()
-	if s.reads { // no other one is needed, or it takes none either
+	if s.reads { // no other one is needed, or etcd has no space for another one
 		instead, then = s.before, Get(s.before.key)
 	}
 	resp, err := o.kv.Txn(ctx).If(s.before.same()).Then(then).Else(Get(s.before.key)).Commit()
@@ -171,8 +171,8 @@ func (o *Office) settle(ctx context.Context) error {
 
 // leave returns why this process cannot use the ledger any more. If the ledger was replaced, leave gives it another ID,
 // unless its head has changed since it was read. The changes of this process's last half second may be in no status of
-// a pool yet. So a copy of the ledger without them would seem to have all changes. The other ID says that it may lack
-// some.
+// a pool yet. So a copy of the ledger without them would seem to have all changes. The other ID says that the copy may
+// lack some.
 func (o *Office) leave(ctx context.Context, why error, read *mvccpb.KeyValue) error {
 	if !errors.Is(why, ledger.ErrReplaced) {
 		return why
@@ -257,9 +257,9 @@ func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 	}
 }
 
-// follow judges the head that was read; nil: the ledger has none. At its first call, it makes the head of this process
-// from it. It reports whether the head that was read is that of this process. ErrDeposed: another process has taken the
-// office since the first call.
+// follow judges the head that was read; nil: the ledger has none. At its first call, follow makes the head of this
+// process, which takes the office once more than that head says. taken reports whether the head that was read is that
+// of this process. ErrDeposed: another process has taken the office since the first call.
 func (c *Candidacy) follow(read *mvccpb.KeyValue) (taken bool, err error) {
 	var former officeValue
 	if read != nil {
@@ -289,7 +289,7 @@ func revisionOf(kv *mvccpb.KeyValue) int64 {
 }
 
 // Write sends a transaction that is not in the writer's queue. If this process has taken the office, the transaction is
-// committed only while it still has the office.
+// committed only while the process still has the office.
 func (s *Store) Write(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	o := s.office.Load()
 	if o == nil {

@@ -6,7 +6,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Origin reads where the ledger's holders are. A ledger without an origin gets the one that was seen.
+// Origin reads where the ledger's holders are. If the ledger has no origin yet, Origin stores seen as its origin, and
+// returns it.
 func (s *Store) Origin(ctx context.Context, seen string) (string, error) {
 	key := s.Keys.origin()
 	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(Put(key, encodeOrigin(seen))), Ops(Get(key)))

@@ -184,7 +184,8 @@ func (p *Pager) to(at *place) string {
 	return to
 }
 
-// advance moves the place behind a page of the part that ends at to, and adapts the size of the next part.
+// advance moves the place behind a page, and adapts the size of the next part. The page is of the part that ends at the
+// key to.
 func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	n, count := len(page.Kvs), int(page.Count)
 	if page.More {

@@ -11,8 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Reader reads a ledger without taking part in it: it writes nothing, follows
-// nothing and keeps nothing. Safe for concurrent use.
+// Reader reads a ledger without taking part in it: it writes nothing, and keeps nothing. Safe for concurrent use.
 type Reader struct {
 	Client *clientv3.Client
 	// Prefix of all keys, as in Options. Default "/ipam/v1".

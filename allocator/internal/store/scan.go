@@ -65,7 +65,7 @@ func (s *scanner) text(introduced string) string {
 	return text
 }
 
-// optional is text of a field that may be missing.
+// optional reads the string of a field that may be missing.
 func (s *scanner) optional(introduced string) string {
 	if !strings.HasPrefix(s.rest, introduced) {
 		return ""

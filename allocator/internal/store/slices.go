@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// sliceValue is a record, and slicesValue counts all records of a pool.
+// sliceValue is a record. slicesValue counts the given slices of a pool.
 type (
 	sliceValue struct {
 		V       int               `json:"v"`

@@ -18,7 +18,7 @@ import (
 const (
 	// DefaultTimeout bounds one request to etcd.
 	DefaultTimeout = 5 * time.Second
-	// coverOps is how many keys one transaction reads. Any etcd takes that many.
+	// coverOps is how many keys covering reads in one transaction. Any etcd takes that many.
 	coverOps = 16
 )
 
@@ -86,8 +86,8 @@ func (s *Store) ID(ctx context.Context) (string, error) {
 	return decodeID(Results(resp.Responses).Found(0))
 }
 
-// Renew gives the ledger another ID. The statuses of the pools name the former ID, so the next process takes no pool
-// for whole before it has adopted what is published.
+// Renew gives the ledger another ID. The statuses of the pools name the former ID. So the next process trusts no pool
+// before it has adopted the published records.
 func (s *Store) Renew(ctx context.Context) error {
 	_, err := s.Commit(ctx, nil, Ops(putID(s.Keys.ledger(), rand.Text())), nil)
 	return err
@@ -140,8 +140,8 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	return resp.Kvs[0], resp.Header.Revision, nil
 }
 
-// Pool reads the record of a pool, and the revision of its last change; ok is false if there
-// is none. An address space has none.
+// Pool reads the record of a pool, and the revision of its last change; ok is false if there is none. It is also false
+// for an address space, because the key of an address space does not have the whole record.
 func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revision int64, ok bool, err error) {
 	if ledger.IsAddressSpace(id) {
 		return ledger.Pool{}, 0, false, nil

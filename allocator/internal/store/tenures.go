@@ -76,7 +76,7 @@ func (l *lookback) each(ctx context.Context, spans []span, visit func(*mvccpb.Ke
 }
 
 func (l *lookback) tell(t ledger.Tenure, err error) {
-	// Keys of the other family of addresses may lie between those of one.
+	// Between the keys of one family of addresses, there may be keys of the other family.
 	if err == nil && l.prefix.IsValid() && !l.prefix.Overlaps(t.Prefix) {
 		return
 	}
