@@ -10,9 +10,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Adopt records that a claim has exactly the prefix req.Exact, because a published record shows it. It is for restoring
-// a lost ledger, so it also adopts in a closed or frozen pool, and an excluded prefix. Blocks that cool at the prefix
-// are freed. It returns ErrInUse if other blocks overlap the prefix.
+// Adopt binds exactly the prefix req.Exact for a claim, because a published record shows that the claim has it. Adopt
+// is for restoring a lost ledger: so the pool may be closed or frozen, and the prefix may be excluded. Blocks that cool
+// at the prefix are freed. A claim that has a block already keeps that block, and Adopt returns it. ErrInUse: other
+// blocks overlap the prefix.
 func (rc Recovery) Adopt(ctx context.Context, req ledger.Request, state ledger.BlockState) (ledger.Block, error) {
 	if err := checkRequest(req); err != nil {
 		return ledger.Block{}, err

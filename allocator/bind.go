@@ -42,8 +42,8 @@ func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block,
 		return ledger.Block{}, err
 	}
 	a.Waits().leave(req)
-	// A bind of this claim was refused because the claim has a block. Another transaction would be refuted, too, with all
-	// calls that share it.
+	// A bind of this claim was refused before, because the claim has a block. Another transaction for the claim would
+	// fail, too, and delay the calls that share it.
 	if a.table.Bound.Has(req.Holder.Claim) {
 		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
 			return block, err
@@ -108,7 +108,7 @@ func (b *bind) op() engine.Op {
 	return engine.Op{Lane: b.Holder.Tenant(), Begins: b.Begins, Plan: b.plan}
 }
 
-// plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: the claim may be
+// plan finds a prefix for the claim, or refuses the claim. The transaction confirms a refusal, too: the claim may be
 // bound elsewhere.
 func (b *bind) plan(v space.View) (engine.Plan, error) {
 	p := v.Pool(b.Pool)

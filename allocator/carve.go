@@ -20,7 +20,8 @@ import (
 // Carve ignores the CIDR of child, and returns the child with its CIDR. If the child is carved already, Carve returns
 // it as it is.
 //
-// Refusals are those of Bind, and ErrPoolMismatch if the UID has a block without a pool.
+// Refusals are those of Bind, and ErrPoolMismatch if the UID has a block without a pool, or is the ID of a pool that
+// was not carved.
 func (ps Pools) Carve(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if err := errors.Join(checkRequest(req), ledger.CheckID("child pool", child.ID)); err != nil {
 		return ledger.Pool{}, err
@@ -78,7 +79,8 @@ func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 	}
 }
 
-// makeRoom handles a former block of the child, which cools under the child's ID.
+// makeRoom handles a former block of the child, which cools under the child's ID. For an adoption it frees that block.
+// Otherwise it fails with ErrCools if the block has stood in the way before.
 func (c *carving) makeRoom(ctx context.Context) error {
 	id := c.req.Holder.Claim
 	if c.req.adopts {
@@ -91,10 +93,10 @@ func (c *carving) makeRoom(ctx context.Context) error {
 	return cools(b, &c.last)
 }
 
-// Readopt carves a child pool at exactly req.Exact, which its published status shows. It freezes the child, because the
-// blocks of the child are still missing. Like Adopt, it also works in a closed or frozen pool, and at an excluded
-// prefix, and frees the blocks that cool there. It returns ErrInUse if other blocks overlap the prefix. The exclusions
-// are those of child, and so are, for a derived pool, its class, scope and holder.
+// Readopt carves a child pool at exactly req.Exact, the prefix that the child's published status shows. It freezes the
+// child, because the blocks of the child are still missing. As for Adopt, the parent may be closed or frozen, and the
+// prefix may be excluded. Blocks that cool at the prefix are freed. ErrInUse: other blocks overlap the prefix. The
+// parameter child has the exclusions. For a derived pool, it also has the class, the scope and the holder.
 func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if !req.Exact.IsValid() {
 		return ledger.Pool{}, fmt.Errorf("%w: adopt an exact prefix", ledger.ErrInvalid)
@@ -145,9 +147,9 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	return p, true, nil
 }
 
-// poolless judges a block under the child's ID that had no pool at the revision. It returns nil if the block cools,
-// because the child was retired. It also returns nil if etcd has compacted the revision: then the caller tries again.
-// Otherwise it returns ErrPoolMismatch.
+// poolless judges the block under the child's ID, when there was no pool at the revision. If the block cools, the child
+// was retired, and poolless returns nil. It also returns nil if etcd has compacted the revision: then the caller tries
+// again. Otherwise it returns ErrPoolMismatch.
 func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int64) error {
 	r, ok, err := c.store.RecordAt(ctx, at.Space, at.Prefix, clientv3.WithRev(revision))
 	switch {

@@ -21,8 +21,8 @@ type Derived struct{ a *Allocator }
 // Derived returns the operations on the pools that the system makes.
 func (a *Allocator) Derived() Derived { return Derived{a} }
 
-// Provision carves the pool that p.Derived describes from req.Pool, if that pool does not exist yet. If several callers
-// want it at the same time, one of them makes it, and all get the same pool.
+// Provision returns the derived pool that p.Derived describes. If that pool does not exist yet, Provision carves it
+// from req.Pool. If several callers want it at the same time, one of them makes it, and all get the same pool.
 //
 // Provision sets the ID of the pool, and the holder of the pool's block: the holder's claim ID is the pool's ID, and
 // its workspace and name are those of p. If p.Derived has a Holder, the pool is held from the start. excluded returns
@@ -74,7 +74,7 @@ func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 }
 
 // Hold lets a claim hold a derived pool, so that the pool is not retired. It returns the pool. If the claim holds the
-// pool already, it changes nothing.
+// pool already, Hold changes nothing.
 //
 // Refusals are *HeldError if another claim holds the pool, ErrUnknownPool, and *ReleasingError if the pool is closed or
 // drains.
@@ -100,8 +100,8 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 // errNotHeld says that the claim does not hold the pool.
 var errNotHeld = errors.New("the claim does not hold the pool")
 
-// Hand gives a pool that the claim from holds to the holder to, which has the same name: for example to the same claim
-// under another ID. ok is also true if the holder to has the pool already. ok is false if neither holds the pool.
+// Hand passes a held pool to another holder of the same name, for example to the same claim under another ID. ok is
+// also true if the new holder has the pool already. ok is false if neither the former nor the new holder has it.
 func (d Derived) Hand(
 	ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder,
 ) (ok bool, err error) {
@@ -145,10 +145,10 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool, so that no block is bound in it until the pool is retired, or Reopen opens it. The pool
-// must be held by the claim with the ID by; an empty ID stands for a pool that no claim holds. Neither the pool nor its
-// address spaces may have a child, or a block with a holder. By the time until, the DELETE of the claim has succeeded
-// or failed. A second Begin sets another time. first reports whether the pool was open before.
+// Begin closes a derived pool, so that no block is bound in it until the pool is retired, or Reopen opens it. by is the
+// ID of the claim that holds the pool; empty: no claim holds it. Neither the pool nor its address spaces may have a
+// child, or a block with a holder. until is a time by which the DELETE of the claim has succeeded or failed. A second
+// Begin sets another time. The result first reports whether the pool was open before.
 //
 // The ledger does not record that the pool is closed. A transaction only confirms that this process is the writer. Then
 // the closing is in the memory of this process alone, and the next process finds the pool open.
@@ -228,14 +228,14 @@ func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	return ledger.Pool{}, false
 }
 
-// Named lists the derived pools of a workspace that have a name, as of memory. Its cost does not grow with the number
-// of other pools.
+// Named lists the derived pools of a workspace that have this name, as of memory. Its cost does not grow with the
+// number of other pools.
 func (d Derived) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	return d.a.table.Named(c, name)
 }
 
-// Below lists the derived pools below a pool, at any depth, and the address spaces of all these pools, as of memory.
-// Each comes before the pool above it.
+// Below lists the derived pools and the address spaces below a pool, at any depth, as of memory. Each comes before the
+// pool above it.
 func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {
 	for _, child := range d.a.table.Below(id) {
 		below = append(below, d.Below(child)...)

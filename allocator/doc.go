@@ -3,12 +3,11 @@
 //
 // # Model
 //
-// A pool is a CIDR from which blocks are allocated. A block is a prefix of a pool
-// that was given to a holder. The holder's ClaimID is the key of every operation: a
-// claim has one block at most, and a repeated request gets the same block. Blocks
-// live in spaces. A space is the unit in which no two blocks overlap. A pool has its own
-// space, unless it shares one with the other pools of its address domain. A child pool is a block of its parent that
-// the child's own ID holds, and has its own space.
+// A pool is a CIDR from which blocks are allocated. A block is a prefix of a pool that was given to a holder. The
+// holder's ClaimID is the key of every operation: a claim has one block at most, and a repeated request gets the same
+// block. Blocks live in spaces. A space is the unit in which no two blocks overlap. A pool has its own space, unless it
+// shares one with the other pools of its address domain. A child pool is a block of its parent. The holder of that
+// block has the child's own ID. The child has its own space.
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
 // the scope that it is for, so that all callers that need it make the same one. A claim may hold it. An address space
@@ -16,23 +15,23 @@
 // pools. In all else, an address space follows its pool.
 //
 // The ledger, in etcd, is the truth, and one process writes it: the one that has taken its office
-// (internal/engine/office.go). Memory has the free space of each pool (package index). The process reads it once, when
-// it takes the office, and then changes it only by its own commits. A decision that is made in memory becomes real when
-// a transaction has confirmed that the ledger is as this process has left it. Refusals are confirmed in the same way,
-// so they are as certain as blocks.
+// (internal/engine/office.go). Memory has the free space of each pool (package index). The process reads the ledger
+// once, when it takes the office. Afterwards, only its own commits change memory. A decision that is made in memory
+// becomes real when a transaction has confirmed that the ledger is as this process has left it. Refusals are confirmed
+// in the same way, so they are as certain as blocks.
 //
 // While a transaction is in flight, further requests wait in a queue, whichever spaces they are on, and
 // then share the next transaction (internal/engine). A claim that finds no room may
 // wait for it. Workspaces are served in turn, and the oldest claim of each is first
 // (internal/space).
 //
-// A claim that is being created has no UID yet: its block is bound by an allocation ID, which is made for that CREATE
-// and which the claim then shows (ledger.IsAllocationID). If the CREATE fails, the block becomes what it was before.
-// A block passes from one ID to another of the same name in one transaction (Retained.HandOver).
+// A claim that is being created has no UID yet: its block is bound under an allocation ID, which is made for that
+// CREATE and which the claim then shows (ledger.IsAllocationID). If the CREATE fails, the block becomes what it was
+// before. A block passes from one ID to another of the same name in one transaction (Retained.HandOver).
 //
-// A block that outlives its claim is retained (retain.go), and may have a lease. When that
-// is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
-// claim of the same name may get the block back by HandOver.
+// A block that outlives its claim is retained (retain.go), and may have a lease. When the lease is over, Retained.Due
+// names the holder (retained.go), and the caller releases the block. A later claim of the same name may get the block
+// back by HandOver.
 //
 // A request may have limits on how many addresses its workspace holds of the pool, and, by the class, of any pool
 // (internal/space/limits.go). Each space adds up in memory how many addresses workspaces hold
@@ -84,10 +83,9 @@
 //
 // # Values
 //
-// Compact JSON that begins with its version, "v":1. A value of a version that
-// this program does not know is a *VersionError that names the key, and one that
-// is no such value a *DamageError; nothing is guessed, and nothing of that space
-// is changed until the key can be read or is gone, and the ledger was opened again. All other
+// Compact JSON that begins with its version, "v":1. A value of a version that this program does not know gives a
+// *VersionError, and any other value that cannot be read gives a *DamageError. Both name the key. Nothing is guessed,
+// and nothing of that space is changed until the key can be read or is gone, and the ledger was opened again. All other
 // spaces go on. All values have version 1.
 //
 //	ledger  {"v":1,"id":"…"}
@@ -139,7 +137,7 @@
 //	after it is sent, before it commits  all of it or nothing; Bind and Release of the same claim find out
 //	after it commits, before the answer  all of it; Bind returns the block, Release finds none
 //	while a prefix is held for a waiting claim  nothing: holds are in memory; the claim asks again
-//	after the last block of a draining pool, or of an address space, is freed  an empty one, which goes at the next Open
+//	after the last block of a draining pool, or of an address space, is freed  the empty pool, gone at the next Open
 //	while blocks cool                    nothing: their ends are in the ledger
 //	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try
 //	while the ledger is first opened     an ID without pools, or nothing

@@ -91,7 +91,7 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: changes, Answer: engine.Answer{Pool: next}}, nil
 }
 
-// differ compares the fields of a pool's record that an edit may change.
+// differ reports whether two records of a pool differ in a field that an edit may change.
 func differ(a, b ledger.Pool) bool {
 	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen ||
 		!slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived

@@ -24,9 +24,9 @@ type Successor struct {
 // transaction: to a later claim, or to the same claim under another ID. The block is bound then, has no lease, and
 // was never free in between. Limits count it already, and do not apply.
 //
-// HandOver is idempotent: it returns the block to a successor that has it already. ErrChanged: the block
-// is not as given, or the successor has another one. ErrInvalid: the names differ, or the block
-// cools. ErrPoolInUse: a child pool holds it.
+// HandOver is idempotent: it returns the block to a successor that has it already. ErrChanged: the block is not as
+// given, or the successor has another block. ErrInvalid: the names differ, or the block cools. ErrPoolInUse: a child
+// pool holds the block.
 func (rt Retained) HandOver(ctx context.Context, b ledger.Block, to Successor) (ledger.Block, error) {
 	if err := to.check(b); err != nil {
 		return ledger.Block{}, err
@@ -78,8 +78,8 @@ func (rt Retained) handed(ctx context.Context, b ledger.Block, to Successor) (le
 	return own, nil
 }
 
-// handOver returns a plan that gives the block old to the claim in the record next. parting records the tenure of the
-// former holder.
+// handOver returns the plan of a HandOver: the record next, with the claim that gets the block, replaces the record of
+// the block old. parting records the tenure of the former holder.
 func handOver(old ledger.Block, next store.Record, parting farewell) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {

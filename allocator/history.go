@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// farewell is the history's record of a tenure. The transaction that ends the tenure writes it. The zero value writes
-// nothing, because the ledger keeps no history.
+// farewell is the history's record of a tenure. The transaction that ends the tenure writes it. The zero value stands
+// for a ledger that keeps no history, and writes nothing.
 type farewell struct {
 	tenure ledger.Tenure
 	record *store.Farewell
@@ -23,8 +23,8 @@ type terms struct {
 	engine  *engine.Engine
 }
 
-// farewell returns the record of a tenure that ends now. The tenure of a failed CREATE began when the CREATE was
-// answered, even if the block is the former block of the name.
+// farewell returns the record of a tenure that ends now. The tenure of a failed CREATE began when the block was bound
+// for it, even if the block is the former block of the name.
 func (t terms) farewell(b ledger.Block, cause ledger.Cause) farewell {
 	if cause == ledger.CauseCreateFailed {
 		b.Since = time.Time{}
@@ -41,8 +41,8 @@ func (t terms) farewellAt(b ledger.Block, cause ledger.Cause, until time.Time) f
 	return farewell{tenure, store.FarewellOf(tenure)}
 }
 
-// cooldown returns when the cooldown of a block that is freed now ends; zero: it does not cool. The block of a failed
-// CREATE becomes what it was before: free, or cooling until its old time.
+// cooldown returns the time until which a block cools, if it is freed now; zero: it does not cool. The block of a
+// failed CREATE becomes what it was before: free, or cooling until its old time.
 func (t terms) cooldown(b ledger.Block, cause ledger.Cause) (time.Time, error) {
 	now := t.engine.Hooks.Now()
 	switch failed := cause == ledger.CauseCreateFailed && b.State == ledger.Bound; {

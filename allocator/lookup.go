@@ -6,8 +6,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Lookup reads the block of a claim from the ledger, as of now. ok is false if the claim has none. A cooling block has
-// no holder.
+// Lookup reads the block of a claim from the ledger, as of now. ok is false if the claim has none. A cooling block does
+// not count, because it has no holder.
 func (a *Allocator) Lookup(ctx context.Context, id ledger.ClaimID) (b ledger.Block, ok bool, err error) {
 	if err := ledger.CheckID("claim", id); err != nil {
 		return ledger.Block{}, false, err

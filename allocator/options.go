@@ -24,10 +24,9 @@ type Options struct {
 	// HoldTime is how long room is held for a waiting claim that was woken for
 	// it. Default 10 s.
 	HoldTime time.Duration
-	// Frozen: every pool begins frozen in this Allocator, which allocates nothing from its space
-	// before Trust. It is for callers that publish their blocks, and so can tell a ledger that
-	// was lost or restored from a whole one. Existing blocks can be found, changed, adopted and
-	// released meanwhile.
+	// Frozen: every pool begins frozen in this Allocator. Nothing is allocated from the pool's space before Trust. It is
+	// for callers that publish their blocks, and so can tell a ledger that was lost or restored from a whole one. Existing
+	// blocks can be found, changed, adopted and released meanwhile.
 	Frozen bool
 	// Wake is called when there is room for a waiting claim, which should Bind again soon. It must not block. Default: no
 	// call.

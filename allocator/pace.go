@@ -13,7 +13,7 @@ const (
 	firstPause   = time.Millisecond
 )
 
-// pace counts and delays the attempts of an op that others have conflicted with. The zero value has counted none.
+// pace counts and delays the attempts of an operation that conflicts with others. The zero value has counted none.
 type pace int
 
 // wait waits before the next attempt. After the last attempt it returns ErrBusy.

@@ -52,7 +52,7 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 // ledger.Pool.CountsFor.
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
-// Capacity counts the addresses of a pool, as of memory. A block counts in every pool of the address domain that it
+// Capacity counts the addresses of a pool, as of memory. In an address domain, a block counts in every pool that it
 // overlaps. The blocks of address spaces do not count. It costs the same however many pools are below.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
@@ -135,7 +135,7 @@ func (ps Pools) FreeBlocks(id ledger.PoolID) (free index.Histogram, ok bool) {
 	return free, ok
 }
 
-// Overlapping lists the blocks of a pool's space that overlap a prefix, of any pool.
+// Overlapping lists the blocks of a pool's space that overlap a prefix, whichever pool they are of.
 func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error) {
 	in := ledger.SpaceID(id)
 	if !ledger.IsAddressSpace(id) { // an address space need not exist: then it has no block

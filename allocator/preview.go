@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Preview returns the block that Bind would give now to a holder that has none, and binds nothing.
-// It asks the ledger only about a pool that it does not know. Its refusals are those of Bind.
+// Preview returns the block that Bind would give now to a holder that has none, and binds nothing. It asks the ledger
+// only about a pool that memory does not have. Its refusals are those of Bind.
 func (a *Allocator) Preview(ctx context.Context, req ledger.Request) (netip.Prefix, error) {
 	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err

@@ -50,8 +50,8 @@ func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or later, allocates from that
 // space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does nothing;
-// register it as a frozen one. since is when the pool that lacks changes was registered, because a derived pool may be
-// made again with its ID; zero: at any time. ErrChanged: the pool was made again.
+// register it as a frozen one. since is the RegisteredAt of the pool that lacks changes; zero: whichever pool has the
+// ID now. ErrChanged: a derived pool was made again, with the same ID.
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
@@ -99,8 +99,8 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 	return nil
 }
 
-// Open opens a derived pool that drains or is closed, although its IPPool is published. It fails with ErrChanged if the
-// pool is not frozen, and with ErrUnknownPool if the pool has retired itself.
+// Open opens a derived pool that drains or is closed. It is for a pool whose IPPool is published nevertheless. It fails
+// with ErrChanged if the pool is not frozen, and with ErrUnknownPool if the pool has retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil {
@@ -125,8 +125,8 @@ func opened(p *ledger.Pool) {
 	p.State, p.CoolsUntil, p.Closing = ledger.PoolOpen, time.Time{}, ledger.Closing{}
 }
 
-// resume plans the end of a pool's freeze in the ledger, and raises the count of the space's changes to changes, at
-// least.
+// resume plans the end of a pool's freeze in the ledger, and raises the count of the space's changes to at least the
+// given number.
 func resume(id ledger.PoolID, changes int64) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p := v.Pool(id)

@@ -173,8 +173,8 @@ func childless(v space.View, b ledger.Block) []store.Change {
 	return []store.Change{store.CheckKey(v.Keys.Pool(id)).At(0, held)}
 }
 
-// changes returns the changes that free the block, if the block has not changed since it was read. If it has, otherwise
-// is the answer to the call.
+// changes returns the changes that free the block, if the block has not changed since it was read. If it has changed,
+// the call gets the error of the argument otherwise.
 func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
 	b, changes := f.block, store.EndTenure(f.farewell.record)
 	if f.cooled == nil {

@@ -14,9 +14,9 @@ type Retained struct{ a *Allocator }
 // Retained returns the operations on retained blocks.
 func (a *Allocator) Retained() Retained { return Retained{a} }
 
-// Due returns the holders whose leases are over, the oldest first, and the end of the next lease;
-// zero: there is none. It returns a holder again after a minute, as long as the ledger has the block.
-// It releases nothing: the caller does, once it has confirmed that the claim is gone.
+// Due returns the holders whose leases are over, the oldest first, and when the next holder is due; zero: never. A
+// holder is due again after a minute, as long as the ledger has the block. It releases nothing: the caller does, once
+// it has confirmed that the claim is gone.
 func (rt Retained) Due(now time.Time) (due []ledger.Holder, next time.Time) {
 	return rt.a.table.Leases.Tell(now)
 }

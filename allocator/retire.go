@@ -227,7 +227,7 @@ func refusing(err error) (engine.Plan, error) {
 	return engine.Plan{}, err
 }
 
-// child removes a child pool, in the lane and the space of its parent.
+// child removes a child pool, by an operation on the space of the parent, in the lane of the child's own workspace.
 func (r *retirement) child(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {

@@ -44,7 +44,7 @@ func unspaced(of *space.Pool, made ledger.Derived) error {
 		return &ledger.ReleasingError{Pool: of.ID}
 	case of.State != ledger.PoolOpen:
 		return ledger.ErrPoolDraining
-	// The second holds alone if another pool of the space has lost changes.
+	// The second condition holds alone if another pool of the space has lost changes.
 	case of.In.Room.Pools.Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted:
 		return &ledger.FrozenError{Pool: of.ID}
 	// An address that cools in the pool would be free in a new space.

@@ -74,8 +74,8 @@ func (o ListOptions) keys(ctx context.Context, a *Allocator) (from, end string, 
 }
 
 // ChangedBlocks returns the blocks that have changed since the last call, by their places. A block without a holder is
-// free. The first call returns none, and begins to note them. Some may be missing: List has all. There may be one
-// caller.
+// free. The first call returns none, and begins to note them. Some may be missing: List has all. Only one caller may
+// use it.
 func (a *Allocator) ChangedBlocks() map[ledger.Position]ledger.Block {
 	changed := map[ledger.Position]ledger.Block{}
 	for at, r := range a.table.Journal.Take() {

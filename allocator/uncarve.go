@@ -13,7 +13,7 @@ import (
 // uncarve is the removal of a child pool, and of its block in the parent.
 type uncarve struct {
 	retirement
-	child ledger.Pool // as it was looked at
+	child ledger.Pool // as look has found it
 	block int64       // revision of the block at the child's place; 0: there is none
 	lacks bool        // that block is not the child's, and stays
 	free  free        // frees the child's block

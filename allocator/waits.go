@@ -15,9 +15,9 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 
 // Add puts a claim on the waiting list of a pool. When there is room for it, maybe at once, Wake is called, and the
 // room is held for HoldTime. A claim may wait at several pools, once at each: another call replaces the request. For an
-// address space that has no block yet, it waits at the pool of that space. The wait ends with a Bind that succeeds,
-// with Release or with Withdraw. It also ends, and Wake is called, when the pool drains or goes, or if it has done so
-// before. A claim does not wait at a pool that can never have a block of that length.
+// address space that has no block yet, the claim waits at the pool of that space. The wait ends with a Bind that
+// succeeds, with Release or with Withdraw. It also ends, and Wake is called, when the pool drains or goes, or if the
+// pool has done so before. A claim does not wait at a pool that can never have a block of that length.
 //
 // A claim that a limit of its request stops is passed over until its workspace holds less. It is woken then, unless
 // older claims may have all that the limit leaves.
@@ -62,7 +62,7 @@ func (w Waits) leave(r ledger.Request) {
 	})
 }
 
-// makeWay removes a claim that was refused for a quota from the waiting list of the pool. Room that is held for it is
+// makeWay takes a claim off the waiting list of its pool, if a quota has refused the claim. Room that is held for it is
 // offered to the next claim.
 func (w Waits) makeWay(r ledger.Request, refusal error) {
 	if _, over := errors.AsType[*ledger.QuotaError](refusal); over {

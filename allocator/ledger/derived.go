@@ -60,8 +60,8 @@ type Derived struct {
 }
 
 // Closing says that a pool is closed: it is about to be retired, or to be opened again. No block is bound in it
-// meanwhile. Only the memory of the process that has the office has it, not the ledger. The zero value: the pool is
-// open.
+// meanwhile. It is not in the ledger, but only in the memory of the process that has the office. The zero value: the
+// pool is open.
 type Closing struct {
 	// Until is a time by which the DELETE of the range claim has succeeded or failed.
 	Until time.Time
@@ -157,8 +157,8 @@ func Digest(id PoolID) string {
 	return string(id[strings.LastIndexByte(string(id), '.')+1:])
 }
 
-// In returns the address space of a pool that d describes: it has the same addresses, in a space of its own. All else
-// is as in the pool.
+// In returns the address space that d describes. It has the addresses of the given pool, in a space of its own. All
+// else is as in the pool.
 func (d Derived) In(of Pool) Pool {
 	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
 	of.ID = made.ID()

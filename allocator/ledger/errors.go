@@ -15,7 +15,7 @@ var (
 	ErrUnknownPool = errors.New("pool is not registered")
 	// ErrPoolDraining: the pool allocates nothing any more.
 	ErrPoolDraining = errors.New("pool is draining")
-	// ErrPoolInUse: the pool still holds blocks.
+	// ErrPoolInUse: somebody holds a block of the pool, or the pool itself.
 	ErrPoolInUse = errors.New("pool is in use")
 	// ErrPoolMismatch: the pool is registered already, with another CIDR or space.
 	ErrPoolMismatch = errors.New("pool is registered differently")
@@ -30,7 +30,7 @@ var (
 		"pool has blocks of its own, or address spaces, that could give the same address to another claim")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = errors.New("request is not valid")
-	// ErrChanged: the block is not as the caller last saw it.
+	// ErrChanged: the block, or the pool, is not as the caller last saw it.
 	ErrChanged = errors.New("block has changed")
 )
 
@@ -39,7 +39,7 @@ var ErrExpired = errors.New("list has expired; start it again")
 
 // Faults. The caller may try again. No block was allocated that is not in the ledger.
 var (
-	// ErrBusy: the space's queue is full.
+	// ErrBusy: too many requests of the workspace are queued, or others change the same blocks all the time.
 	ErrBusy = errors.New("too many requests are queued")
 	// ErrUnavailable: the ledger cannot be reached or cannot be written.
 	ErrUnavailable = errors.New("ledger is unavailable")
@@ -89,8 +89,8 @@ func (e *CoolingError) Error() string {
 // Is makes it an ErrInUse.
 func (e *CoolingError) Is(target error) bool { return target == ErrInUse }
 
-// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Only
-// Exclude changes that. Room that becomes free does not, so there is no need to Wait.
+// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Only Exclude changes that. Room
+// that becomes free does not, so there is no use in Waits.Add.
 type ExcludedError struct {
 	Pool PoolID
 	// Excluded is an exclusion of the pool that overlaps the prefix, the first by address.
@@ -212,8 +212,8 @@ func Unreadable(err error) bool {
 var ErrDeposed = fmt.Errorf(
 	"%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
-// ErrReplaced: while this Allocator used the ledger, it was restored from an older copy, or replaced by another one.
-// The memory of the Allocator is that of the former ledger. So the Allocator gives the new ledger another ID, and
+// ErrReplaced: while this Allocator used the ledger, the ledger was restored from an older copy, or replaced by another
+// one. The memory of the Allocator is that of the former ledger. So the Allocator gives the new ledger another ID, and
 // changes nothing from then on. Open another Allocator.
 var ErrReplaced = fmt.Errorf(
 	"%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

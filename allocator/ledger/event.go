@@ -17,7 +17,7 @@ const (
 // Event is a change of the holders of a block. A revision has at most one for each holder and
 // block.
 type Event struct {
-	// Revision of the ledger in which it happened.
+	// Revision is the revision of etcd at which the change was made.
 	Revision int64
 	Kind     EventKind
 	Tenure   Tenure

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DomainSpace is the space shared by the pools of one address domain. The
-// domain's name is a tenant's own word, so the space is named by its cluster too.
+// DomainSpace is the space shared by the pools of one address domain. The domain's name is a tenant's own word, so the
+// name of the space has the tenant's cluster, too.
 func DomainSpace(cluster ClusterName, domain string) SpaceID {
 	return SpaceID(string(cluster) + ":" + url.PathEscape(domain))
 }

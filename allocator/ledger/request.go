@@ -46,7 +46,7 @@ type Limits struct {
 	Class *big.Int
 }
 
-// Lease is that of a retained block.
+// Lease is the lease of a retained block.
 type Lease struct {
 	Holder Holder // the former claim
 	Until  time.Time

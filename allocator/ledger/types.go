@@ -110,14 +110,14 @@ type Pool struct {
 	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
 	// registered it.
 	RegisteredAt time.Time
-	// CoolsUntil is the end of the last cooldown in a child that drains. Its own block cools in
-	// the parent until then.
+	// CoolsUntil is the end of the last cooldown in a child that drains. The child's own block cools in the parent until
+	// then.
 	CoolsUntil time.Time
 	// Frozen: the ledger lacks changes of the pool's space, from which nothing is allocated until
 	// Resume.
 	Frozen bool
-	// Derived describes the purpose of a pool that the system has made. Nil: somebody has written the pool. A Derived is
-	// never changed, but replaced.
+	// Derived describes the purpose of a pool that the system has made. Nil: the system has not made the pool. A Derived
+	// is never changed, but replaced.
 	Derived *Derived
 	// Closing says that a derived pool is closed. It is in memory alone.
 	Closing Closing
