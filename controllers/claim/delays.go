@@ -10,8 +10,8 @@ const (
 	// missedDelay is the delay of the requeue of a claim that is gone for certain, although the cache shows it.
 	missedDelay = 10 * time.Second
 
-	// checking is the time after the start during which a claim does not report that a pool is still to be compared with
-	// the ledger: the pool controller is about to do so.
+	// checking is the time after the first such case during which no claim reports that a pool is still to be compared
+	// with the ledger: the pool controller is about to do so.
 	checking = 10 * time.Second
 
 	// coming is the age of a new pool up to which a claim leaves the pool to older claims that were not woken yet.

@@ -22,7 +22,7 @@ import (
 // asking the pool before them: the younger claim is set aside, and queued once no older claim is left. If it were
 // requeued again and again instead, a thousand claims that wait for one pool would take a thousand passes each.
 
-// errBehind: an older claim of the workspace comes first.
+// errBehind: an older claim of the tenant comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
 // behind reports whether an older claim of the tenant must ask a candidate first. Such a claim waits for the candidate,

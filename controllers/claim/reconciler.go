@@ -57,7 +57,7 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 	waiting   waiting
 	announced announced
-	started   func() time.Time // when the first claim was reconciled: a standby may have waited long
+	started   func() time.Time // when a claim first met a pool that was not compared yet
 	memory    memory           // facts about claims that the cache does not show yet
 	formers   formers          // claims that were bound or deleted a moment ago
 	taking    sync.Mutex       // held by the one pass that proves a block to be forged

@@ -60,8 +60,8 @@ func (w waiter) at(requests []ledger.Request) bool {
 	return true
 }
 
-// unchecked implements waits. Soon after the start it returns errUnchecked, because the pool controller is about to
-// compare the pool. The claim then waits in the ledger.
+// unchecked implements waits. Soon after its first call for any claim it returns errUnchecked, because the pool
+// controller is about to compare the pool. The claim then waits in the ledger.
 func (w waiter) unchecked(r ledger.Request) error {
 	if time.Since(w.started()) >= checking {
 		return nil

@@ -66,7 +66,7 @@ func (d deletion) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
 }
 
 // outdated reports whether the server that lacks the claim is older than the claim: it was restored from a backup.
-// server is the revision of its answer. Without both revisions outdated reports false.
+// server is the revision of the server's answer. Without both revisions outdated reports false.
 func (d deletion) outdated(server string) bool {
 	if d.revision == "" || server == "" {
 		return false

@@ -157,7 +157,7 @@ func TestLease_ComesFromTheRecordIfTheLedgerWasRestored(t *testing.T) {
 	}
 }
 
-// due is a ledger whose leases end at the times in ends.
+// due is a ledger whose leases end at the times in the field ends.
 type due struct {
 	news  chan struct{}
 	ends  map[ledger.ClaimID]time.Time

@@ -19,8 +19,7 @@ import (
 // settleTimeout limits how long a server that does not answer may occupy a worker.
 const settleTimeout = time.Minute
 
-// Reconcile settles one hint. While no server can tell whether the holder is gone, it
-// requeues the hint with backoff.
+// Reconcile settles one hint. A hint that cannot be settled yet is requeued after the time that again returns.
 func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.Result, error) {
 	number := c.seen(h.Claim).number
 	settled, err := c.Settle(ctx, h)
@@ -131,7 +130,7 @@ type suspect struct {
 	since    time.Time     // when it got the block, pool or range, by the clock of a replica
 	revision int64         // of the ledger, at the last change of the block, pool or range
 
-	// when the present binding of the workspace was bound; zero unless a server says that the claim is gone
+	// when kcp bound the present binding of the workspace; zero unless a server says that the claim is gone
 	served time.Time
 	// a client of the server that says that the claim is gone; nil: none was asked, or none says so
 	workspace client.Client

@@ -60,7 +60,7 @@ const (
 	unhold               // end the hold of the range, whose pool is retired when it is empty
 	retain               // keep the block without its claim
 	free                 // free the block, because its claim is gone
-	vacate               // free the block, because its workspace has left
+	vacate               // free the block, because its claim went with a binding
 	expire               // free the block, because its lease is over
 )
 
