@@ -96,9 +96,9 @@ func (a *Allocator) Close() error {
 // Healthy returns nil while the Allocator has the ledger and the last transaction went through, otherwise the fault.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
-// InOffice confirms, by a transaction, that this process is still the writer of the ledger, so that its memory is
-// current. It fails with ErrDeposed if another process has become the writer, and with ErrUnavailable if etcd does not
-// answer.
+// InOffice confirms, by a transaction, that this process is still the writer of the ledger. Then the memory of the
+// process is current. It fails with ErrDeposed if another process has become the writer, and with ErrUnavailable if
+// etcd does not answer.
 func (a *Allocator) InOffice(ctx context.Context) error {
 	return a.engine.InOffice(ctx)
 }

@@ -184,8 +184,8 @@ func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String(), cooling.String()}
 }
 
-// holdCommits makes the next commit wait: inFlight yields when it is about to be sent, and goOn lets it and all later
-// ones through.
+// holdCommits makes commits wait: inFlight receives a value when the first commit is about to be sent, and goOn lets
+// this and all later commits through.
 func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
 	l.swap(func(h *engine.Hooks) {

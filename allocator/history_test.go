@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock that the test sets by
-// the minute.
+// chronicle is a ledger that keeps its history for a day. It has the pool p, 10.0.0.0/24, and a clock that the test
+// sets by the minute.
 type chronicle struct {
 	*room
 	settings Options

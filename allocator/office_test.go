@@ -181,7 +181,7 @@ func (kv *delayedKV) Txn(ctx context.Context) clientv3.Txn {
 	return &delayedTxn{Txn: kv.KV.Txn(context.WithoutCancel(ctx)), kv: kv}
 }
 
-// delayed opens an Allocator on such an etcd. The Allocator has the office.
+// delayed opens an Allocator on a delayedKV. The Allocator has the office.
 func (l *fixture) delayed() (*Allocator, *delayedKV) {
 	kv := &delayedKV{KV: l.etcd.Client().KV, changed: make(chan struct{})}
 	a := l.through(kv)

@@ -23,7 +23,7 @@ const (
 	stormByClass = 72
 )
 
-// hoarder is a workspace that binds and releases at random, through any allocator.
+// hoarder is a caller of a workspace that binds and releases at random.
 type hoarder struct {
 	*fixture
 	allocators []*Allocator

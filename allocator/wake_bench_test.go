@@ -101,7 +101,7 @@ func oneBit(bits int) [4]byte {
 	return addr
 }
 
-// wakes measures the time from makeRoom until the last waiting claim is woken.
+// wakes measures the time from the call of makeRoom until the last waiting claim is woken.
 func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 	b.Helper()
 	runtime.GC() // the preparation has left garbage

@@ -65,7 +65,7 @@ func (x *trie) check(i place, width uint8) (stored [2]int, err error) {
 // Nodes are the numbers of places for inner nodes and for leaves.
 func (x *Index) Nodes() [2]int { return [2]int{x.trie.nodes.inners.size(), x.trie.nodes.leaves.size()} }
 
-// Bytes returns how many bytes these places take.
+// Bytes returns how many bytes the places of Nodes take.
 func (x *Index) Bytes() int {
 	places := x.Nodes()
 	return places[0]*int(unsafe.Sizeof(inner{})) + places[1]*int(unsafe.Sizeof(node{}))

@@ -48,7 +48,7 @@ type Derived struct {
 	Of PoolID
 	// Workspace is the one that the pool, or the address space, is for. Empty: it is for all workspaces.
 	Workspace ClusterName
-	// Scope has the references that the pool is told apart by.
+	// Scope has the references by which the pool differs from other pools of its class, or address spaces of its pool.
 	Scope Scope
 	// By is the workspace whose claim was the first to need a pool for all workspaces. Empty: the pool is for one
 	// workspace, or that workspace is not known. The ID of the pool does not depend on By.

@@ -17,7 +17,8 @@ var (
 	ErrPoolDraining = errors.New("pool is draining")
 	// ErrPoolInUse: somebody holds a block of the pool, or the pool itself.
 	ErrPoolInUse = errors.New("pool is in use")
-	// ErrPoolMismatch: the pool is registered already, with another CIDR or space.
+	// ErrPoolMismatch: the pool is registered already, with another CIDR, space or cluster, or its ID has a block without
+	// a pool.
 	ErrPoolMismatch = errors.New("pool is registered differently")
 	// ErrOutOfRange: the exact prefix asked for does not lie in the pool.
 	ErrOutOfRange = errors.New("prefix is outside the pool")
@@ -108,7 +109,8 @@ type QuotaError struct {
 	Class string // the class whose limit it is; empty if it is the pool's
 	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
 	Limit, Held, Wanted *big.Int
-	// Cooling is the part of Held that cools. It is nil for the limit of a class, because it is not counted there.
+	// Cooling is the part of Held that cools. It is nil for the limit of a class, because nothing counts that part for
+	// classes.
 	Cooling *big.Int
 }
 

@@ -29,8 +29,7 @@ type Request struct {
 	// Until is the end of the lease, for Adopt of a retained block. Zero: it has none.
 	Until time.Time
 
-	// Limits bound what the holder's workspace may have with this block. The zero
-	// value sets none.
+	// Limits bound how many addresses the holder's workspace may have, this block included. The zero value sets no limit.
 	Limits Limits
 	// Slice marks a block that the system gives to a workspace by itself: no limit
 	// counts it.

@@ -45,12 +45,12 @@ type Tenure struct {
 	Until time.Time
 	// CoolsUntil is the end of the cooldown that began at Until; zero: there was none.
 	CoolsUntil time.Time
-	// Cause is why it ended; empty if it did not.
+	// Cause is why the tenure ended; empty if it has not ended.
 	Cause Cause
-	// State is that of the block; empty if the tenure has ended.
+	// State is the state of the block; empty if the tenure has ended.
 	State BlockState
 	// Revision is the revision of the block's last change within the tenure. Later tenures of the block have a greater
-	// one.
+	// revision.
 	Revision int64
 }
 

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// leastOps is how many operations in a transaction etcd has to allow at least.
+// leastOps is the least number of operations that etcd has to allow in a transaction.
 const leastOps = 8
 
 // parts returns the comparisons and the operations of a group's transaction, except those of the ledger's head.

@@ -12,7 +12,7 @@ const (
 	MaxGroupBytes = 1 << 20
 	// headOps is how many comparisons or operations a transaction needs for the head of the ledger.
 	headOps = 1
-	// callOps is how many operations most calls need, that for the head of a space included.
+	// callOps is how many operations most calls need, including the operation for the head of a space.
 	callOps = 3
 )
 

@@ -57,7 +57,7 @@ type traced struct {
 	queued time.Time
 }
 
-// NewTraced notes the trace of a call; nil if its context has no span that records.
+// NewTraced returns the trace of a call; nil if its context has no span that records.
 func NewTraced(ctx context.Context) *traced {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -105,8 +105,8 @@ func prefixOfSixtyFour(k uint64) netip.Prefix {
 }
 
 // plain reports whether the second half of a prefix's IPv6 address is zero, so that its first half and its length say
-// all of it. A prefix has no zone, and the prefix of a block has no host bits. A prefix that has some is not taken for
-// the block.
+// all of it. A prefix has no zone, and the prefix of a block has no host bits. So a prefix with host bits is not taken
+// for the block.
 func plain(p netip.Prefix) bool {
 	addr := p.Addr().As16()
 	return binary.BigEndian.Uint64(addr[8:]) == 0

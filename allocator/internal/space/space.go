@@ -250,7 +250,8 @@ func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
 	}
 }
 
-// visit reports false, and calls nothing, if the pool was replaced before its space was locked.
+// visit calls a function with a pool, and with the lock of its space held. It reports false, and calls nothing, if the
+// pool was replaced before its space was locked.
 func (t *Table) visit(p *Pool, visit func(*Pool)) (ok bool) {
 	p.In.Lock()
 	defer p.In.Unlock()

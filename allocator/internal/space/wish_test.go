@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// full makes a pool of 32 addresses, and binds each. It returns a function that frees an address, and checks which
-// claims are woken.
+// full makes a pool of 32 addresses, and binds each address. It returns a function that frees an address, and checks
+// which claims are woken.
 func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.ClaimID)) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))

@@ -2,7 +2,7 @@ package store
 
 import "go.etcd.io/etcd/api/v3/mvccpb"
 
-// Head is the head of a space, which counts the changes to it. Revision 0: there is none.
+// Head is the head of a space, which counts the changes to the space. Revision 0: the space has no head.
 type Head struct {
 	Revision, Count int64
 	Damage          error // why the value cannot be read; then the count is not known

@@ -208,8 +208,8 @@ type Candidacy struct {
 	after int64 // how often the office was taken before
 }
 
-// Candidate returns the candidacy of a process for the office. by is the name of the process, which no other process
-// has. at is the address at which it answers.
+// Candidate returns the candidacy of a process for the office. by is the name of the process; no other process has this
+// name. at is the address at which the process answers.
 func (s *Store) Candidate(by, at string) *Candidacy {
 	return &Candidacy{store: s, mine: head{key: s.Keys.Office(), is: officeValue{V: valueVersion, By: by, At: at}}}
 }
