@@ -21,7 +21,7 @@ import (
 )
 
 // The claim's own policy counts, or else the policy of its class. If the class is gone, the policy is empty.
-func TestReclaims(t *testing.T) {
+func TestReclaims_PrefersThePolicyOfTheClaim(t *testing.T) {
 	t.Parallel()
 	keeps, silent := gen.Class("keeps", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), gen.Class("silent")
 	p := testbed.Clusters{"": testbed.NewWorkspace(t, keeps, silent)}
@@ -58,7 +58,7 @@ func (p platform) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 // Of the cooldowns of pool and class, the longer one counts. If the workspace of the pool is bound and not served yet,
 // the cooldown is not known, and Of fails.
-func TestCooldowns(t *testing.T) {
+func TestCooldowns_TakeTheLongerOfPoolAndClass(t *testing.T) {
 	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
 	minute := gen.Class("minute", gen.Cooldown("1m"))
 	p := platform{
@@ -151,7 +151,7 @@ func TestView_HidesUnreadableObjects(t *testing.T) {
 
 // The pool of a block may exist while a shard is away, and for a minute after a list has left its workspace out.
 // Meanwhile the block is not freed without a cooldown, and not retained for longer than the pool allows.
-func TestTerms_WaitForAPoolOutOfSight(t *testing.T) {
+func TestTerms_FailWhileThePoolIsOutOfSight(t *testing.T) {
 	t.Parallel()
 	binding := testbed.Binding("w", "root:w")
 	leaving := binding.DeepCopy()

@@ -111,7 +111,7 @@ func sameEvent(t *testing.T, theirs, ours watch.Decoder) {
 }
 
 // Regular events of servers, and malformed ones, are decoded as client-go decodes them.
-func TestDecode_Events(t *testing.T) {
+func TestDecode_AgreesOnRareAndMalformedEvents(t *testing.T) {
 	const kind = `"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim"`
 	for name, text := range map[string]string{
 		"bookmark":            `{"type":"BOOKMARK","object":{` + kind + `,"metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}`,

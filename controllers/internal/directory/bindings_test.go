@@ -47,7 +47,7 @@ func gone(b *apisv1alpha2.APIBinding) func(dir)   { return func(d dir) { d.Gone(
 func missed(b *apisv1alpha2.APIBinding) func(dir) { return func(d dir) { d.Missed(b) } }
 func closed(d dir)                                { d.Closed(endpoint) }
 
-func TestBindings(t *testing.T) {
+func TestBindings_DecideWhichCallsTheObserverGets(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		steps          []func(dir)
@@ -178,7 +178,7 @@ func TestBindings_KeepThePathOfAWorkspaceThatAListLeftOut(t *testing.T) {
 }
 
 // Each endpoint counts only for the bindings that it shows.
-func TestBindings_CountAtEachEndpoint(t *testing.T) {
+func TestBindings_CountOnlyAtTheEndpointThatShowsThem(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
@@ -191,7 +191,7 @@ func TestBindings_CountAtEachEndpoint(t *testing.T) {
 }
 
 // The endpoint of a workspace is one that shows a binding which serves the workspace and is not being deleted.
-func TestBindings_Endpoint(t *testing.T) {
+func TestEndpoint_ShowsABindingThatStays(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		seen []*apisv1alpha2.APIBinding
@@ -218,7 +218,7 @@ func TestBindings_Endpoint(t *testing.T) {
 }
 
 // A workspace shows its path only by a binding that serves it. A workspace that is never bound contests no path.
-func TestBindings_ShowNoPathOfAnUnservedWorkspace(t *testing.T) {
+func TestBindings_HideThePathOfAnUnservedWorkspace(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
@@ -229,7 +229,7 @@ func TestBindings_ShowNoPathOfAnUnservedWorkspace(t *testing.T) {
 
 // An endpoint closes before it shows that a workspace was deleted. Then another workspace is made at the same path.
 // Both show the path until it is certain that the former one is gone.
-func TestBindings_Forget(t *testing.T) {
+func TestForget_FreesThePathOfAWorkspaceThatIsGone(t *testing.T) {
 	t.Parallel()
 	d, told := newDirectory(), &observer{}
 	d.Observe(told)
@@ -257,7 +257,7 @@ func TestBindings_Forget(t *testing.T) {
 
 // A workspace that was served and is not shown any more may still be bound, unless it was seen to be unbound. After a
 // while that is not assumed any more.
-func TestBindings_Hidden(t *testing.T) {
+func TestHidden_ReportsAWorkspaceThatMayStillBeBound(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		steps []func(dir)

@@ -52,7 +52,7 @@ func TestObserve_TellsThePathsThatAreKnown(t *testing.T) {
 	}
 }
 
-func TestDirectory_LearnsAndForgets(t *testing.T) {
+func TestDirectory_FollowsThePathOfAWorkspace(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, testbed.Binding("a", ""))
@@ -152,7 +152,7 @@ func TestDirectory_GivesNobodyAPathThatTwoWorkspacesShowedAtFirst(t *testing.T) 
 	leads(t, d, "root:x", "victim")
 }
 
-func TestDirectory_PlatformHasTwoNames(t *testing.T) {
+func TestDirectory_KnowsThePlatformByTwoNames(t *testing.T) {
 	d := newDirectory()
 	if got := d.Engaged("p"); got != "" {
 		t.Errorf("the manager knows the platform as %q, want empty", got)

@@ -87,7 +87,7 @@ func TestChanged_LetsANewPoolWait(t *testing.T) {
 }
 
 // A pool that is emptied again and again is requeued at once only as often as other pools are written.
-func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
+func TestEmptied_LimitsHowOftenAPoolIsRequeuedAtOnce(t *testing.T) {
 	t.Parallel()
 	var e emptied
 	start := time.Unix(0, 0)
@@ -208,7 +208,7 @@ func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 
 // Each of many pools that share a block has its turn once in a round, however often untilTurn is called, and turns are
 // at least the interval apart. A few pools take no turns.
-func TestUntilTurn(t *testing.T) {
+func TestUntilTurn_GivesEachPoolOneTurnInARound(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, of := range []int{few + 1, 64} {
@@ -238,7 +238,7 @@ func TestUntilTurn(t *testing.T) {
 }
 
 // Requests are ordered by workspace, namespace and name.
-func TestCompare(t *testing.T) {
+func TestCompare_OrdersByWorkspaceNamespaceAndName(t *testing.T) {
 	t.Parallel()
 	want := []mcreconcile.Request{
 		Request("a", client.ObjectKey{Namespace: "a", Name: "b"}), Request("a", client.ObjectKey{Namespace: "b", Name: "a"}),

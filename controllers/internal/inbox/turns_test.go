@@ -10,7 +10,7 @@ import (
 )
 
 // A workspace with many waiting items delays the others by one item each.
-func TestQueue_WorkspacesTakeTurns(t *testing.T) {
+func TestQueue_LetsWorkspacesTakeTurns(t *testing.T) {
 	t.Parallel()
 	queue := NewQueue("test")
 	defer queue.ShutDown()

@@ -17,7 +17,7 @@ import (
 )
 
 // A census has the workspaces of all endpoints, to the last page, and the platform.
-func TestCensus(t *testing.T) {
+func TestCensus_HasTheWorkspacesOfAllEndpoints(t *testing.T) {
 	a, b := newSite(t), newSite(t)
 	a.bind("9", "u", "v")
 	first := bindingList("9", "w")

@@ -16,7 +16,7 @@ func slowRead(context.Context) (time.Time, error) {
 	return began, nil
 }
 
-func TestFresh_NeverAnswersFromAReadBegunBefore(t *testing.T) {
+func TestFresh_NeverAnswersFromAReadThatBeganEarlier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
 		f := &fresh[time.Time]{read: func(ctx context.Context) (time.Time, error) {
@@ -88,7 +88,7 @@ func TestFresh_EndsAReadThatHangs(t *testing.T) {
 }
 
 // Keys share nothing, and nothing is kept of a key once nobody asks for it.
-func TestFreshEach(t *testing.T) {
+func TestFreshEach_KeepsKeysApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		reads := map[string]int{}

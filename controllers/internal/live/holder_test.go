@@ -20,7 +20,7 @@ import (
 
 // A claim is gone only if a server that serves its workspace says so. The answer has the object that has the name now, even
 // if that object is another one.
-func TestHolder_Verdicts(t *testing.T) {
+func TestHolder_FindsAClaimGoneOnlyByAServerOfItsWorkspace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
 		want    Verdict
@@ -52,7 +52,7 @@ func TestHolder_Verdicts(t *testing.T) {
 }
 
 // Lacks asks the one server that serves the workspace, and no other.
-func TestLacks(t *testing.T) {
+func TestLacks_AsksOnlyTheServerOfTheWorkspace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
 		known   bool // the endpoint of the workspace
@@ -97,7 +97,7 @@ func TestHolder_DoesNotAskForAnInvalidName(t *testing.T) {
 }
 
 // Each call reads from the server again, and returns the revision that the server then has.
-func TestHolder_IsReadEachTime(t *testing.T) {
+func TestHolder_ReadsTheServerEachTime(t *testing.T) {
 	endpoint := newSite(t)
 	_, reader := newWorld(t, endpoint)
 	endpoint.bind("9", "w")
@@ -146,7 +146,7 @@ func TestHolder_TellsWhenTheBindingWasBound(t *testing.T) {
 }
 
 // The workspace is on one shard. The answer of the other shard about the claim does not count.
-func TestHolder_BelievesOnlyItsShard(t *testing.T) {
+func TestHolder_BelievesOnlyTheShardOfTheWorkspace(t *testing.T) {
 	wrong, right := newSite(t), newSite(t)
 	wrong.bind("5", "v")
 	wrong.lacks()
@@ -214,7 +214,7 @@ func TestHolder_TrustsAMissingEndpointOnlyIfTheSliceIsValid(t *testing.T) {
 }
 
 // A claim of the platform's own workspace is read on the platform.
-func TestHolder_ReadsThePlatformsClaimsThere(t *testing.T) {
+func TestHolder_ReadsThePlatformsHoldersThere(t *testing.T) {
 	platform, reader := newWorld(t)
 	holder := ledger.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}
 	if answer, err := reader.Holder(t.Context(), holder); err != nil || answer.Verdict != Unknown {

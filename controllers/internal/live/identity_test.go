@@ -31,7 +31,7 @@ func (r *Reader) knows(hash string) {
 
 // An export that was made again without its identity shows no claim that was there before. That proves nothing of a
 // claim, of a workspace, or of all of them. When every shard has the identity again, all is as before.
-func TestReplaced_ProvesNothing(t *testing.T) {
+func TestReplaced_ProvesNoAbsence(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)
 	reader.knows("first")
@@ -72,7 +72,7 @@ func TestReplaced_ProvesNothing(t *testing.T) {
 }
 
 // While the identity is not known, nothing is found to be gone.
-func TestReplaced_ProvesNothingWithoutAnIdentity(t *testing.T) {
+func TestReplaced_ProvesNoAbsenceWhileTheIdentityIsUnknown(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)
 	here.bind("9", "w")

@@ -10,7 +10,7 @@ import (
 )
 
 // A reader keeps one client for each logical cluster of each server, and not more than its limit.
-func TestReader_KeepsAFewClients(t *testing.T) {
+func TestReader_LimitsTheClientsThatItKeeps(t *testing.T) {
 	t.Parallel()
 	r := must.Get(NewReader(Options{Config: &rest.Config{Host: "http://platform"}}))(t)
 	first := must.Get(r.at("http://one", "a"))(t)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-func TestLimit(t *testing.T) {
+func TestLimit_ReadsTheControlGroup(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		group, path, text string
@@ -45,7 +45,7 @@ func TestLimit(t *testing.T) {
 }
 
 // resident finds that this process uses memory.
-func TestResident(t *testing.T) {
+func TestResident_FindsMemoryInUse(t *testing.T) {
 	t.Parallel()
 	if bytes, err := resident(); err != nil || bytes < 1<<20 {
 		t.Errorf("resident = %v, %v; want more than a megabyte", bytes, err)
@@ -53,7 +53,7 @@ func TestResident(t *testing.T) {
 }
 
 // The Watch warns once before the limit is reached, and again only after the process used less.
-func TestWatch_Warns(t *testing.T) {
+func TestWatch_WarnsAgainOnlyAfterLessWasUsed(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
@@ -75,7 +75,7 @@ func TestWatch_Warns(t *testing.T) {
 }
 
 // Without a limit the Watch does not warn. It looks from time to time until it is stopped.
-func TestWatch_Start(t *testing.T) {
+func TestWatch_LooksUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	looks := make(chan struct{})
 	clock := clocktesting.NewFakeClock(time.Now())

@@ -26,7 +26,7 @@ func status(conditions []metav1.Condition, kind string) string {
 	return string(c.Status) + " " + c.Reason
 }
 
-func TestRefuseThenSucceed(t *testing.T) {
+func TestConditions_ShowTheLatestAnswer(t *testing.T) {
 	var conditions []metav1.Condition
 	steps := []struct {
 		name                                   string
@@ -64,7 +64,7 @@ func TestRefuseThenSucceed(t *testing.T) {
 	}
 }
 
-func TestRefuse_TwiceIsNoTransition(t *testing.T) {
+func TestRefuse_ChangesNothingTheSecondTime(t *testing.T) {
 	var conditions []metav1.Condition
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonClassNotFound, Message: "m"}
 	if !outcome.Changed(conditions, refusal) {
@@ -84,7 +84,7 @@ func TestRefuse_TwiceIsNoTransition(t *testing.T) {
 }
 
 // Every reason of a claim or pool either waits or is stalled. The test lists all reasons.
-func TestStalled(t *testing.T) {
+func TestStalled_FindsTheReasonsThatOnlyAChangeOfTheObjectEnds(t *testing.T) {
 	for reason, want := range map[ipamv1alpha1.Reason]bool{
 		ipamv1alpha1.ReasonPoolExhausted: false, ipamv1alpha1.ReasonClassNotFound: false, ipamv1alpha1.ReasonNoDefaultClass: false,
 		ipamv1alpha1.ReasonUnknownProvisioner: false, ipamv1alpha1.ReasonQuotaExceeded: false, ipamv1alpha1.ReasonNoOfferingPool: false,
@@ -125,7 +125,7 @@ func FuzzRefuse_Message(f *testing.F) {
 }
 
 // Tools that wait for objects read the conditions as the project means them.
-func TestConditions_AreReadAlikeByTools(t *testing.T) {
+func TestConditions_MeanTheSameToTools(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer func(*ipamv1alpha1.IPClaim)

@@ -165,7 +165,7 @@ func TestTransform_SharesTheShapesOfNumbers(t *testing.T) {
 }
 
 // The sizes of packed objects are sizes in which Go allocates memory.
-func TestSize(t *testing.T) {
+func TestSize_FitsTheBlocksThatGoAllocates(t *testing.T) {
 	t.Parallel()
 	for kind, size := range map[string][2]uintptr{
 		"claim":  {unsafe.Sizeof(claim{}), 128},
@@ -178,7 +178,7 @@ func TestSize(t *testing.T) {
 }
 
 // The getters of a packed object return the same as those of its unpacked copy.
-func TestHead(t *testing.T) {
+func TestHead_ReadsLikeTheUnpackedCopy(t *testing.T) {
 	t.Parallel()
 	whole, _ := bound(7)
 	whole.Annotations[decode.Mark] = "mine"

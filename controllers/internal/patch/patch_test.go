@@ -162,7 +162,7 @@ func TestPatch_SortsBeforeItCompares(t *testing.T) {
 // A merge patch of one finalizer sends all of them. If an object has more finalizers than the policy admits, the cache
 // has only some, and a patch would remove the others. So Patch does not write the finalizers until there are fewer. It
 // writes all other changes.
-func TestPatch_LeavesFinalizersThatMayNotBeAll(t *testing.T) {
+func TestPatch_WritesNoIncompleteListOfFinalizers(t *testing.T) {
 	stored := gen.Claim("c")
 	for i := range ipamv1alpha1.MaxFinalizers {
 		stored.Finalizers = append(stored.Finalizers, fmt.Sprint("example.com/", i))

@@ -83,7 +83,7 @@ func TestAnswers_AllowOneCreateOfAName(t *testing.T) {
 }
 
 // A workspace may have only MaxUnseen CREATEs whose claims were not seen. Another workspace has its own number.
-func TestAnswers_AreBounded(t *testing.T) {
+func TestAnswers_LimitTheUnseenCreatesOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	a, _, _ := remembered()
 	var last ledger.Holder

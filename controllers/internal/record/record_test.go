@@ -50,7 +50,7 @@ func shownBy(t *testing.T, reader client.Reader) func(client.ObjectKey) (client.
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFind_ReturnsTheRecordThatNamesTheClaim(t *testing.T) {
 	for name, tt := range map[string]struct {
 		records []client.Object
 		slot    string

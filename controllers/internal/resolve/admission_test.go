@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-func TestAdmits(t *testing.T) {
+func TestAdmits_FollowsVisibilityAndConsumers(t *testing.T) {
 	owner := directory.Workspace{Cluster: "owner", Path: "root:owner"}
 	web := directory.Workspace{Cluster: "web", Path: "root:acme:web"}
 	acme := directory.Workspace{Cluster: "acme", Path: "root:acme"}

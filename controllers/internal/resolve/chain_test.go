@@ -50,7 +50,7 @@ func chained(plan resolve.Plan) []string {
 var vpc1 = gen.Within("network", "vpc-1", "location", "ams")
 
 // A claim gets its block in the pool of the class above. A range is the pool of its own class.
-func TestResolve_Chain(t *testing.T) {
+func TestResolve_ServesAClaimByTheChainOfItsClass(t *testing.T) {
 	network, both := []string{"vpc-web-vpc-1/48"}, []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}
 	roots := []string{"a", "b"}
 	for _, tt := range []struct {
@@ -143,7 +143,7 @@ func TestResolve_NamesMissingRoles(t *testing.T) {
 }
 
 // The ledger gets class, workspace and scope of each level.
-func TestResolve_Levels(t *testing.T) {
+func TestResolve_GivesTheLedgerEachLevel(t *testing.T) {
 	w := networks()
 	w.class("vpc").Spec.MaxPerConsumer = "1000"
 	plan := must.Get(query(web, gen.Claim("x", gen.OfClass("endpoint"), vpc1)).Resolve(w))(t)
@@ -209,7 +209,7 @@ func TestResolve_CarvesTheLocationsOfANetworkInOneSpace(t *testing.T) {
 }
 
 // A class with uniqueWithin has an address space for each combination of these roles, of the workspace that claims.
-func TestResolve_Spaces(t *testing.T) {
+func TestResolve_HasASpaceForEachNetwork(t *testing.T) {
 	w := place()
 	w.classes[0].Spec.UniqueWithin = []string{"network"}
 	plan := must.Get(query(db, gen.Claim("x", gen.OfClass("c"), vpc1)).Resolve(w))(t)

@@ -43,7 +43,7 @@ func (w *world) bounded() {
 }
 
 // TestResolve_Messages has the plain refusals.
-func TestResolve_ByClass(t *testing.T) {
+func TestResolve_OrdersThePoolsOfAClass(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		from   directory.Workspace
@@ -122,7 +122,7 @@ func TestResolve_ByClass(t *testing.T) {
 	}
 }
 
-func TestResolve_LengthOfAClass(t *testing.T) {
+func TestResolve_TakesTheLengthFromClaimOrClass(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		class *ipamv1alpha1.IPClass
@@ -146,7 +146,7 @@ func TestResolve_LengthOfAClass(t *testing.T) {
 	}
 }
 
-func TestResolve_DefaultClass(t *testing.T) {
+func TestResolve_ChoosesTheDefaultClass(t *testing.T) {
 	v4Class := gen.Class("four", gen.Default(), gen.DefaultLength(28))
 	v6Class := gen.Class("six", gen.Default(), v6, gen.DefaultLength(64))
 	for _, tt := range []struct {
@@ -191,7 +191,7 @@ func TestResolve_DefaultClass(t *testing.T) {
 	}
 }
 
-func TestResolve_Strategies(t *testing.T) {
+func TestResolve_OrdersPoolsByTheStrategy(t *testing.T) {
 	w := place()
 	w.rooms = map[string]resolve.Room{"a": {Utilization: 0.9, Fit: 20}, "b": {Utilization: 0.1, Fit: 28}}
 	for strategy, want := range map[ipamv1alpha1.Strategy][]string{
@@ -207,7 +207,7 @@ func TestResolve_Strategies(t *testing.T) {
 	}
 }
 
-func TestResolve_Policy(t *testing.T) {
+func TestResolve_PrefersTheReclaimPolicyOfTheClaim(t *testing.T) {
 	const retain = gen.Reclaim(ipamv1alpha1.ReclaimRetain)
 	for _, tt := range []struct {
 		name  string

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-func TestExcluded(t *testing.T) {
+func TestExcluded_MergesAllThatThePoolKeepsBack(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		cidr    string

@@ -10,7 +10,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-func TestDerivedName(t *testing.T) {
+func TestDerivedName_NamesClassWorkspaceAndScope(t *testing.T) {
 	t.Parallel()
 	scope := func(network, location string) ipamv1alpha1.Scope {
 		return ipamv1alpha1.Scope{"network": {Kind: "Network", Name: network}, "location": {Kind: "Location", Name: location}}

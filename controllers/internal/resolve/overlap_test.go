@@ -14,7 +14,7 @@ import (
 
 // A tenant's pool may have addresses that the tenant gets from elsewhere, too. The pool says so. Pools and classes that
 // the tenant may not use stay hidden.
-func TestOverlap_TellsOfWhatTheTenantMayUse(t *testing.T) {
+func TestOverlap_NamesOnlyWhatTheTenantMayUse(t *testing.T) {
 	offered := func(class string, options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 		options = append([]gen.PoolOption{gen.CIDR("10.64.0.0/12"), gen.Backs(class), gen.Visible(ipamv1alpha1.VisibilityPlatform)}, options...)
 		return ready(gen.Pool("platform-a", options...))

@@ -11,7 +11,7 @@ import (
 )
 
 // TestResolve_Messages has the plain refusals.
-func TestResolve_ByPool(t *testing.T) {
+func TestResolve_ServesAClaimThatChoosesItsPool(t *testing.T) {
 	w := world{pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
 		web: {
 			ready(gen.Pool("own", gen.Lengths{Min: 20, Max: 28}, gen.Label("tier", "gold"))),
@@ -81,7 +81,7 @@ func TestResolve_HidesWhatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestParentQuery(t *testing.T) {
+func TestParentQuery_ChecksTheParent(t *testing.T) {
 	w := world{pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
 		web: {ready(gen.Pool("parent", gen.Lengths{Min: 20, Max: 24})), gen.Pool("waiting")},
 	}}
@@ -138,7 +138,7 @@ func slice(name string, length int32, of string) *ipamv1alpha1.IPPool {
 }
 
 // The platform gets no slice. A pool of visibility Consumer, which is for its own workspace alone, has no slices.
-func TestAdmitsToSlices(t *testing.T) {
+func TestAdmitsToSlices_ExcludesThePlatformAndPrivatePools(t *testing.T) {
 	for _, tt := range []struct {
 		pool *ipamv1alpha1.IPPool
 		who  directory.Workspace

@@ -32,7 +32,7 @@ func apart() world {
 	}
 }
 
-func TestResolve_PoolsThatServeByClassAlone(t *testing.T) {
+func TestResolve_RefusesPoolsThatServeByClassAlone(t *testing.T) {
 	const elsewhere = "root:acme:db"
 	for _, tt := range []struct {
 		claim *ipamv1alpha1.IPClaim

@@ -12,7 +12,7 @@ import (
 )
 
 // A fault of a chain is found from every class below it. The refusal names the class to correct.
-func TestChain_Faults(t *testing.T) {
+func TestChain_NamesTheClassToCorrect(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*world)
 		want   string
@@ -69,7 +69,7 @@ func overlapping(w *world, classes ...string) {
 
 // The last class of a chain may be unique within roles of its pools, even if the root is, too. Then claims may use no
 // class below it.
-func TestChain_LastOfNetworksWithTheSameAddresses(t *testing.T) {
+func TestChain_RefusesClassesBelowTheLastWithUniqueWithin(t *testing.T) {
 	w := networks()
 	overlapping(&w, "vpc", "subnet")
 	for name, sound := range map[string]bool{"vpc": true, "subnet": true, "endpoint": false} {
@@ -103,7 +103,7 @@ func TestChain_HasEightClassesAtMost(t *testing.T) {
 
 // The roles are those of uniqueWithin and of each poolPer of the chain, without the words that say to whom the pools
 // belong.
-func TestChain_Roles(t *testing.T) {
+func TestChain_JoinsTheRolesOfItsClasses(t *testing.T) {
 	w := networks()
 	w.class("endpoint").Spec.UniqueWithin = []string{"zone", "network"}
 	for name, want := range map[string][]string{"vpc": {"network"}, "subnet": {"location", "network"}, "endpoint": {"location", "network", "zone"}} {
@@ -118,7 +118,7 @@ func TestChain_Roles(t *testing.T) {
 
 // The claim's own word counts first, then the class's. Without either, a class of networks refuses, and any other class
 // does what the controller was told.
-func TestUnmet(t *testing.T) {
+func TestUnmet_PrefersTheWordOfTheClaim(t *testing.T) {
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
 	for _, tt := range []struct {
 		claim, class       gen.Unmet

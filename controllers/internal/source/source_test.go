@@ -180,7 +180,7 @@ func TestOf_CountsAnOverdueList(t *testing.T) {
 }
 
 // When a cache ends, its metrics go.
-func TestOf_CountsNothingAfterItsEnd(t *testing.T) {
+func TestOf_CountsNothingAfterTheCacheEnds(t *testing.T) {
 	t.Run("a cache that ends", func(t *testing.T) {
 		s := newServer(t, true, pool("odd", tooMany))
 		s.inform()

@@ -112,7 +112,7 @@ func TestProvider_EngagesThroughTheOtherEndpoint(t *testing.T) {
 }
 
 // A workspace returns its own objects as the cache keeps them, and none of other workspaces.
-func TestTenant_Kept(t *testing.T) {
+func TestTenant_ShowsOnlyItsOwnObjects(t *testing.T) {
 	s := newScene(t)
 	const claims = "/one/clusters/*/apis/ipam.miloapis.com/v1alpha1/ipclaims"
 	for _, workspace := range []string{"a", "b"} {

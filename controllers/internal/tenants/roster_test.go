@@ -113,7 +113,7 @@ func TestRoster_StaysReadyWhileAnEndpointComes(t *testing.T) {
 	}
 }
 
-func TestRoster_Counts(t *testing.T) {
+func TestRoster_CountsBoundAndEngagedWorkspaces(t *testing.T) {
 	r := newAttendance(t)
 	wants := func(when string, bound, engaged float64) {
 		t.Helper()
@@ -138,7 +138,7 @@ func TestRoster_Counts(t *testing.T) {
 
 // The roster knows which workspaces are bound when each endpoint of the slice has listed its APIBindings. Other lists
 // do not matter.
-func TestRoster_Knows(t *testing.T) {
+func TestRoster_KnowsTheWorkspacesOnceAllBindingsAreListed(t *testing.T) {
 	t.Parallel()
 	r := newAttendance(t)
 	for _, step := range []struct {
