@@ -1,4 +1,4 @@
-// Package caches makes caches that stop within a bound.
+// Package caches makes caches that stop within seconds, even while their server is away.
 package caches
 
 import (
@@ -18,10 +18,11 @@ import (
 // ending is how long a cache may take to stop. Its handlers take milliseconds.
 const ending = 5 * time.Second
 
-// New makes a cache as [cache.New] does, with two differences. Each object is decoded by itself, so that an unreadable
-// object does not hide others: see package source. Kinds that selectors or namespaces narrow are excepted. And Start
-// returns at most five seconds after the context has ended. Start of [cache.New] waits for informers, and an informer
-// whose server is away pauses for up to a minute, even when it is stopped.
+// New makes a cache as [cache.New] does, with two differences. First, each object is decoded by itself, so that an
+// unreadable object does not hide others: see package source. That leaves out kinds that selectors or namespaces
+// narrow, and objects without a Go type of their kind. Second, Start returns at most five seconds after the context has
+// ended. Start of [cache.New] waits for informers, and an informer whose server is away pauses for up to a minute, even
+// when it is stopped.
 func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	reading := opts
 	opts.NewInformer = func(
@@ -40,7 +41,7 @@ func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return bounded{made}, nil
 }
 
-// whole reports whether all objects of a kind are cached, and by its Go type.
+// whole reports whether all objects of a kind are cached, each as a value of the Go type of that kind.
 func whole(opts cache.Options, obj runtime.Object) bool {
 	switch obj.(type) {
 	case runtime.Unstructured, *metav1.PartialObjectMetadata:

@@ -18,13 +18,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// refuses is the way to a server that does not run.
+// refuses is a transport to a server that does not run.
 type refuses struct{}
 
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
 
-// Many caches pause for half a minute or more, because their server has been away for minutes. All of them stop within
-// a bound. The caches of the endpoints stop at once, because other components wait for that.
+// The server of many caches has been away for minutes, so each cache pauses for half a minute or more. When they are
+// stopped, all of them end within a bound. The caches of the endpoints end at once, because other components wait for
+// that.
 func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
 	for name, kind := range map[string]struct {
 		open  func(*rest.Config, cache.Options) (cache.Cache, error)
@@ -53,7 +54,7 @@ func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
 				if took := time.Since(stopped); took > kind.bound {
 					t.Errorf("the last cache stopped after %s, want %s at most", took, kind.bound)
 				}
-				<-time.After(2 * time.Minute) // What is left of their pauses.
+				<-time.After(2 * time.Minute) // The rest of their pauses.
 			})
 		})
 	}

@@ -57,7 +57,7 @@ type Clusters interface {
 	GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
 }
 
-// Rooms tells how much of a pool is in use, as the ledger has it.
+// Rooms tells how full a pool is, and how tightly a block of a length would fit, as the ledger has it.
 type Rooms interface {
 	Capacity(pool ledger.PoolID) (ledger.Capacity, bool)
 	Fit(pool ledger.PoolID, length int) (int, bool)
@@ -73,15 +73,16 @@ type Catalog struct {
 	Listed func() bool
 }
 
-// MayBeBound reports whether a tenant's workspace is bound, or may be bound although no endpoint shows it. It may be
-// while an endpoint has not listed its APIBindings, for example because its shard is away. It also may be for a while
-// after a list has left it out, because a shard that has just started lists no bindings.
+// MayBeBound reports whether a tenant's workspace is bound, or may be bound although no endpoint shows it. That may be
+// so while an endpoint has not listed its APIBindings, for example because its shard is away. It may also be so for a
+// minute after the workspace went out of sight, unless it was seen to be unbound: a shard that has just started lists
+// no bindings.
 func (c *Catalog) MayBeBound(cluster ledger.ClusterName) bool {
 	return c.Directory.Bound(cluster) || c.Directory.Hidden(cluster, live.Absence) || c.Listed != nil && !c.Listed()
 }
 
-// View is the catalog during one pass. It remembers the first failure, so that its methods return none: call Err at the
-// end.
+// View is the catalog during one pass. Its methods return no errors. Instead, the view remembers the first one: call
+// Err at the end.
 type View struct {
 	*Catalog
 	ctx context.Context //nolint:containedctx // a view lives for one pass
@@ -150,7 +151,8 @@ func (v *View) Workspace(path string) (directory.Workspace, bool) {
 	return v.Directory.Find(path)
 }
 
-// Room tells how a pool is used. A pool that the ledger does not know has no room.
+// Room returns how full a pool is, and how tightly a block of this length would fit. A pool that the ledger does not
+// know has no room.
 func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
 	id := ledger.PoolID(pool.UID)
 	capacity, ok := v.Rooms.Capacity(id)

@@ -9,9 +9,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// IDOf returns the ID by which the ledger knows a pool of a workspace. For an authored pool that is its UID. If the
-// spec names a class that has made the pool, it is the ID of the ledger's derived pool with this workspace, name, class
-// and scope. ok is false if there is no such derived pool: anybody may have written the object. Labels prove nothing.
+// IDOf returns the ID by which the ledger knows a pool of a workspace. For an authored pool that is its UID. An object
+// whose spec names a class in classRef says that it is a derived pool. Its ID is that of the ledger's derived pool with
+// this workspace, name, class and scope. If the ledger has none, ok is false: any user may have written the object. Its
+// labels prove nothing.
 func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -25,8 +26,8 @@ func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id 
 }
 
 // DerivedIDs lists the IDs that a derived pool of a workspace may have: as the pool of the workspace, as the pool of a
-// namespace in it, or as the pool that all workspaces share. For a pool whose spec does not say that the system has
-// made it, there are none.
+// namespace in it, or as the pool that all workspaces share. A pool without spec.classRef is not derived, and has none
+// of them.
 func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.PoolID {
 	if pool.Spec.ClassRef == nil {
 		return nil
@@ -39,7 +40,7 @@ func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.Po
 	return ids
 }
 
-// tenantOf returns the tenant that the label of a derived pool names. It is a hint: the ledger decides.
+// tenantOf returns the tenant that the label of a derived pool names. The label is only a hint: the ledger decides.
 func tenantOf(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) ledger.ClusterName {
 	return owner.Tenant(pool.Labels[ipamv1alpha1.LabelProvisionedFor])
 }
@@ -49,7 +50,7 @@ func Shows(object *ipamv1alpha1.IPPool, owner ledger.ClusterName, pool ledger.Po
 	return object.Name == pool.Name && owner == pool.Cluster && slices.Contains(DerivedIDs(object, owner), pool.ID)
 }
 
-// Kin finds the derived pools and the address spaces below a pool. Each comes before the pool above it.
+// Kin finds the derived pools and the address spaces below a pool. It lists a pool before the pool above it.
 type Kin interface {
 	Below(id ledger.PoolID) []ledger.Pool
 }
@@ -70,8 +71,8 @@ func UniqueWithin(pools Pools, p ledger.Pool) []string {
 }
 
 // Idle reports whether nobody uses a pool that the system has made: the pool is open, no claim holds it, and neither
-// the pool nor a pool below it has blocks, cooling ones included. changes counts the changes to the pool's space and to
-// its address spaces.
+// the pool nor a pool below it has blocks, cooling ones included. changes counts the changes to the space of the pool
+// and to the address spaces of the pool; it is 0 if the pool is not idle.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
 	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() {
@@ -119,10 +120,10 @@ func Cools(used Used, kin Kin, p ledger.Pool) bool {
 // the cooldowns end.
 func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
-// ShownID returns the ID by which the ledger knew a pool of a workspace when the pool's status was written. It does so
-// even if the ledger has lost the pool since, because only the system writes the status. ok is false for a derived pool
-// without a status. A pool that all workspaces share belongs to the platform: ok is false for such an object in another
-// workspace, which anybody may have written.
+// ShownID returns the ID by which the ledger knew a pool of a workspace when the pool's status was written, even if the
+// ledger has lost the pool since. The status can be trusted, because only the system writes it. ok is false for a
+// derived pool without a status. A pool that all workspaces share belongs to the platform. In another workspace, any
+// user may have written such an object, and ok is false.
 func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -137,9 +138,9 @@ func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id 
 	return "", false
 }
 
-// Changes returns the count of changes to a pool's space as its status shows it. A derived pool may be retired and made
-// again with the same ID. Then it shows a higher count than ever before. So a ledger that has the former pool is found
-// to lack changes.
+// Changes returns the count of changes that the status of a pool shows for the pool's space. A derived pool may be
+// retired, and made again with the same ID. Then the status shows a higher count than ever before. So recovery finds
+// that a ledger which still has the former pool lacks changes.
 func Changes(p ledger.Pool, count int64) int64 {
 	if !ledger.IsDerived(p.ID) {
 		return count

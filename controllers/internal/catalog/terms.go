@@ -18,9 +18,10 @@ type Pools interface {
 	Get(id ledger.PoolID) (ledger.Pool, bool)
 }
 
-// terms returns the class and the pool of a block, as they are now. A class or pool that does not exist is zero. If the
-// pool's workspace may be bound and its cache cannot be read, terms fails: a decision to give a block back can wait,
-// and must not be made without its pool. From an object that cannot be decoded whole, the readable fields count.
+// terms returns the specs of a block's class and pool, as they are now; each is empty if the object does not exist. If
+// the pool's workspace may be bound, and the cache of that workspace cannot be read, terms fails: giving a block back
+// can wait, and must not be decided without the block's pool. Of an object that cannot be decoded whole, terms returns
+// the readable fields.
 func (c *Catalog) terms(
 	ctx context.Context, pools Pools, b ledger.Block,
 ) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
@@ -34,7 +35,7 @@ func (c *Catalog) terms(
 	if !ok {
 		return class, pool, view.Err()
 	}
-	if of, is := ledger.AddressSpaceOf(known.ID); is { // its pool's terms are its own
+	if of, is := ledger.AddressSpaceOf(known.ID); is { // an address space has the terms of its pool
 		known.ID = of
 	}
 	owner := c.Directory.Workspace(known.Cluster)
@@ -89,8 +90,8 @@ func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 }
 
 // Of returns the longer spec.releaseCooldown of the block's pool and class, as they are now. A pool or class that does
-// not exist counts as zero. If the pool's workspace may be bound and its cache cannot be read, Of fails: releasing late
-// is safer than allocating early.
+// not exist counts as zero. If the pool's workspace may be bound, and the cache of that workspace cannot be read, Of
+// fails: releasing late is safer than allocating early.
 func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {
 	source := c.source.Load()
 	if source == nil {
@@ -110,9 +111,9 @@ type Leases struct {
 	Pools   Pools
 }
 
-// Of returns the lease of a block that is retained now: spec.retentionLease of its class, bounded by
-// spec.maxRetentionLease of its pool, as they are now. 0: the block has no lease. If the pool's workspace may be bound
-// and its cache cannot be read, Of fails.
+// Of returns for how long a block stays retained if it is retained now: spec.retentionLease of its class, bounded by
+// spec.maxRetentionLease of its pool, both as they are now. 0: the block has no lease. If the pool's workspace may be
+// bound and the cache of that workspace cannot be read, Of fails.
 func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {
 	class, pool, err := l.Catalog.terms(ctx, l.Pools, b)
 	if err != nil {

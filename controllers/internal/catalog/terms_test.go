@@ -56,8 +56,8 @@ func (p platform) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return known, ok
 }
 
-// Of the cooldowns of pool and class, the longer one counts. If the workspace of the pool is bound and not served yet,
-// the cooldown is not known, and Of fails.
+// Of the cooldowns of pool and class, the longer one counts. If the workspace of the pool is bound, and is not served
+// yet, the cooldown is not known, and Of fails.
 func TestCooldowns_TakeTheLongerOfPoolAndClass(t *testing.T) {
 	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
 	minute := gen.Class("minute", gen.Cooldown("1m"))
@@ -69,7 +69,7 @@ func TestCooldowns_TakeTheLongerOfPoolAndClass(t *testing.T) {
 		id := ledger.PoolID(pool.UID)
 		p.pools[id] = ledger.Pool{ID: id, Cluster: "platform", Name: pool.Name}
 	}
-	p.pools["former"] = ledger.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
+	p.pools["former"] = ledger.Pool{ID: "former", Cluster: "platform", Name: "long"} // another pool has its name now
 	p.pools["left"] = ledger.Pool{ID: "left", Cluster: "left", Name: "long"}
 	space := ledger.AddressSpaceID("uid-of-long", "w", nil)
 	p.pools[space] = ledger.Pool{ID: space, Cluster: "platform", Name: "long", Derived: &ledger.Derived{Of: "uid-of-long"}}
@@ -149,8 +149,8 @@ func TestView_HidesUnreadableObjects(t *testing.T) {
 	}
 }
 
-// The pool of a block may exist while a shard is away, and for a minute after a list has left its workspace out.
-// Meanwhile the block is not freed without a cooldown, and not retained for longer than the pool allows.
+// The pool of a block may exist while a shard is away, and for a minute after a list has left out the workspace of the
+// pool. Meanwhile the cooldown and the lease of the block are not known, and their lookups fail.
 func TestTerms_FailWhileThePoolIsOutOfSight(t *testing.T) {
 	t.Parallel()
 	binding := testbed.Binding("w", "root:w")

@@ -66,12 +66,13 @@ func (b bindings) standing() standing {
 	return now
 }
 
-// Serves reports whether kcp has bound a binding. Such a binding serves its workspace, even while it is being deleted.
+// Serves reports whether an APIBinding serves its workspace, because kcp has bound it. A binding that is being deleted
+// still serves.
 func Serves(b *apisv1alpha2.APIBinding) bool {
 	return conditions.IsTrue(b, conditionsv1alpha1.ReadyCondition)
 }
 
-// Leaves reports whether the workspace is giving up the export.
+// Leaves reports whether the workspace is giving up the export: all bindings that serve it are being deleted.
 func (d *Directory) Leaves(cluster ledger.ClusterName) bool {
 	return d.standing(cluster) == leaving
 }
@@ -100,7 +101,7 @@ func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 	return "", false
 }
 
-// Served reports whether an endpoint shows a binding that serves the workspace.
+// Served reports whether this endpoint shows a binding that serves the workspace.
 func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -129,7 +130,7 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	}
 }
 
-// remember notes that a workspace has departed, to tell the observer when there is one.
+// remember notes that a workspace has departed while there is no observer. Observe tells the next observer.
 func (d *Directory) remember(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,9 +213,9 @@ func (d *Directory) drop(cluster ledger.ClusterName, uid types.UID, note func(*b
 	return true
 }
 
-// Closed forgets the bindings that an endpoint has shown, because the endpoint is not watched any more. It returns
-// their workspaces. These keep their paths: no other workspace may take the path of one that is out of sight. Nobody
-// sees when such a workspace is deleted, so call OutOfSight and Forget.
+// Closed forgets the bindings that an endpoint has shown, because the endpoint is not watched any more. It returns the
+// workspaces of these bindings. Each keeps its path: no other workspace may take the path of a workspace that is out of
+// sight. Nobody sees when such a workspace is deleted, so call OutOfSight and Forget.
 func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -249,8 +250,8 @@ func (d *Directory) OutOfSight() map[ledger.ClusterName]time.Time {
 	return list
 }
 
-// Forget forgets the path of a workspace that is out of sight, once it is certain that the workspace is bound nowhere.
-// If an endpoint shows the workspace again, it keeps its path.
+// Forget forgets the path of a workspace that is out of sight. Call it once it is certain that the workspace is bound
+// nowhere. A workspace that an endpoint shows again keeps its path.
 func (d *Directory) Forget(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	path, known := d.paths[cluster]

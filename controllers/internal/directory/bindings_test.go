@@ -142,8 +142,8 @@ func TestBindings_DecideWhichCallsTheObserverGets(t *testing.T) {
 	}
 }
 
-// When the last binding of a workspace is deleted, its path is free. While the workspace is only out of sight, no other
-// workspace gets its path.
+// When the last binding of a workspace is deleted, the path of the workspace is free. While a workspace is only out of
+// sight, no other workspace gets its path.
 func TestBindings_FreeAPathWithTheLastBinding(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()

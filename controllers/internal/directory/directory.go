@@ -58,7 +58,7 @@ type Observer interface {
 	Leaving(cluster ledger.ClusterName)
 	// Departed: the binding that served the workspace was seen to be deleted, from the beginning of its deletion to the
 	// end, and no other binding serves the workspace. A binding that is missing from a list is not enough. Another binding
-	// that waits may soon serve the workspace. If that is deleted, too, Departed is called again.
+	// that waits may soon serve the workspace. If that binding is deleted, too, Departed is called again.
 	Departed(cluster ledger.ClusterName)
 }
 
@@ -141,8 +141,8 @@ func (d *Directory) Workspace(cluster ledger.ClusterName) Workspace {
 	return Workspace{Cluster: cluster, Path: path}
 }
 
-// Contests reports whether a workspace shows a path that names another workspace, or none. Then its own path is not
-// known. So lists do not admit it by path; it loses nothing else.
+// Contests reports whether a workspace shows a path that names another workspace, or none. Then the workspace has no
+// known path, and no list of consumers admits it by its path. It loses nothing else.
 func (d *Directory) Contests(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -158,7 +158,7 @@ func (d *Directory) Shares(cluster ledger.ClusterName) bool {
 	return len(d.shown[d.paths[cluster]]) > 1
 }
 
-// Shows returns the path that a workspace shows, even if the path names another one; empty while none is known.
+// Shows returns the path that a workspace shows, even if that path names another workspace; empty while none is known.
 func (d *Directory) Shows(cluster ledger.ClusterName) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -187,8 +187,8 @@ func (d *Directory) Workspaces() []Workspace {
 	return list
 }
 
-// show notes the path that a workspace shows, and tells the observer of the consequences. An empty path: it shows none
-// any more. The caller holds telling.
+// show notes the path that a workspace shows, and tells the observer of the consequences. If path is empty, the
+// workspace shows none any more. The caller holds telling.
 func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]
@@ -228,9 +228,10 @@ func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []fu
 	return append(d.changes(from, left), d.changes(to, named)...)
 }
 
-// name decides which workspace a path names. If only one workspace shows the path, it names that one. If several do, it
-// names the one that it has named before. But if open is true, it names none: the workspace that it has named shows it
-// no more, or a workspace that was just seen first may have had it before.
+// name decides which workspace a path names. A path that only one workspace shows names that workspace. A path that
+// several show goes on to name the workspace that it named before, if any. But if open is true, it names none of them:
+// the workspace that it named does not show it any more, or a workspace that was just seen for the first time may have
+// had the path before.
 func (d *Directory) name(path string, open bool) {
 	switch shown := d.shown[path]; {
 	case path == d.platform.Path:
@@ -241,8 +242,8 @@ func (d *Directory) name(path string, open bool) {
 	}
 }
 
-// changes returns the calls that tell the observer which workspace a path names now. before is the workspace that it
-// named before.
+// changes returns the calls that tell the observer which workspace a path names now. before is the workspace that the
+// path named before.
 func (d *Directory) changes(path string, before ledger.ClusterName) (told []func()) {
 	now, ok := d.owner(path)
 	if ok && now != before {

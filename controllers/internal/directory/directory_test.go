@@ -31,7 +31,7 @@ func newDirectory() *directory.Directory {
 	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 }
 
-// leads fails the test unless a path names a workspace. If want is empty, the path must name none.
+// leads fails the test unless a path names this workspace. If want is empty, the path must name none.
 func leads(t *testing.T, d *directory.Directory, path string, want ledger.ClusterName) {
 	t.Helper()
 	if got, ok := d.Find(path); got.Cluster != want || ok != (want != "") {

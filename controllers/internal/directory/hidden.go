@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// forgetHidden is the time after which it is forgotten that a workspace went out of sight.
+// forgetHidden is how long it is remembered, at least, that a workspace went out of sight.
 const forgetHidden = time.Hour
 
 // hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is
@@ -42,8 +42,8 @@ func (h *hidden) reveal(cluster ledger.ClusterName) {
 	delete(h.since, cluster)
 }
 
-// Hidden reports whether a workspace went out of sight less than within ago, and was not seen to be unbound. Such a
-// workspace may still be bound. within is an hour at most.
+// Hidden reports whether a workspace went out of sight within this time, and was not seen to be unbound. Such a
+// workspace may still be bound. The time must not be longer than an hour.
 func (h *hidden) Hidden(cluster ledger.ClusterName, within time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 
 // Feed knows the engaged workspaces and the watches. Add it to the manager as a runnable. Safe for concurrent use.
 type Feed struct {
-	// Reengage disengages a workspace, and engages it again, if a new watch could not be opened on it. Required.
+	// Reengage is called if a new watch could not be opened on a workspace. It must disengage the workspace, and engage it
+	// again. Required.
 	Reengage func(multicluster.ClusterName)
 	// Changed is called when a workspace is engaged, and when it is disengaged. It must not block. Default: no call.
 	Changed func(multicluster.ClusterName)
@@ -40,8 +41,8 @@ type Shown interface {
 	Endpoint() (url string, shared kcpcache.WildcardCache)
 }
 
-// Engage watches the workspace until ctx ends. If the workspace is engaged again, with a new context, its handler is
-// called for every object again.
+// Engage watches the workspace until ctx ends. If the workspace is engaged again, with a new context, all its objects
+// are shown to the handlers again.
 func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
 	shown, ok := cl.(Shown)
 	if !ok {

@@ -71,7 +71,7 @@ func TestEngage_ShowsTheLastObjectOfADeletion(t *testing.T) {
 	b.sees()
 }
 
-// A list may show an object in the place of another one of the same name. That shows that the other one is gone.
+// A list may show an object in the place of another one of the same name. That shows that the former object is gone.
 func TestEngage_ShowsTheDeletionOfAReplacedObject(t *testing.T) {
 	s := newScene(t)
 	a := s.engage("a")
@@ -111,7 +111,7 @@ func TestEngage_EndsWithItsContext(t *testing.T) {
 	a.leave()
 	s.source.Add(claim("a", "x"))
 	s.source.Add(claim("b", "x"))
-	b.sees("+x") // and so did whoever comes before it
+	b.sees("+x") // so all earlier events were handled
 	a.sees()
 	again := s.engage("a")
 	again.sees("+x")
@@ -141,8 +141,8 @@ func TestEngage_LeavesNothingBehindWhenItFails(t *testing.T) {
 	s.engage("a").sees("+x")
 }
 
-// When a controller begins, one workspace cannot be shown to it. It is shown the other workspaces, and that one is
-// engaged again.
+// When a controller begins, its watch cannot be opened on one workspace. The controller begins all the same, and the
+// workspace is engaged again.
 func TestTenants_EngagesAFailedWorkspaceAgain(t *testing.T) {
 	s := newScene(t)
 	s.source.Add(claim("a", "x"))

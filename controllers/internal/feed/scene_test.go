@@ -88,7 +88,7 @@ func (s *shown) Endpoint() (url string, shared kcpcache.WildcardCache) {
 	return "https://endpoint", s.cache
 }
 
-// wildcard is a cache that has just claims, and counts its handlers.
+// wildcard is a cache that has only claims, and counts its handlers.
 type wildcard struct {
 	kcpcache.WildcardCache
 	toolscache.SharedIndexInformer
@@ -121,7 +121,7 @@ type listener struct {
 	seen map[multicluster.ClusterName]*seen
 }
 
-// of is what the watch sees of a workspace's present engagement.
+// of returns what the watch sees of the present engagement of a workspace.
 func (l *listener) of(name string) *seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ type seeing struct {
 	obj  client.Object
 }
 
-// next is the next event, like "+x".
+// next returns the next event, like "+x".
 func (s *seen) next() string {
 	s.t.Helper()
 	select {

@@ -28,7 +28,8 @@ type tap struct {
 	open     map[multicluster.ClusterName]*workspace
 }
 
-// add calls the workspace's handler: first for all objects of the cache, then for events.
+// add calls the workspace's handler from now on: first for all objects of the workspace in the cache, then for their
+// events.
 func (t *tap) add(w *workspace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +54,8 @@ func (t *tap) add(w *workspace) error {
 	return nil
 }
 
-// start adds the tap to the cache as a handler. The cache then calls it for all objects. start does not wait for that.
+// start adds the tap to the cache as a handler. The cache then calls the tap for all objects. start does not wait for
+// that.
 func (t *tap) start(w *workspace) error {
 	informer, err := t.cache.GetInformer(w.ctx, t.watch.obj, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -67,7 +69,7 @@ func (t *tap) start(w *workspace) error {
 	return nil
 }
 
-// remove ends the calls of the workspace's handler, unless it was engaged again.
+// remove ends the calls of the workspace's handler, unless the workspace was engaged again.
 func (t *tap) remove(w *workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +86,7 @@ func (t *tap) OnAdd(obj any, initial bool) {
 }
 
 // OnUpdate implements toolscache.ResourceEventHandler. A list may show an object in the place of another one of the
-// same name. Then that one is gone, and its deletion was not seen.
+// same name. Then the former object is gone, and its deletion was not seen.
 func (t *tap) OnUpdate(before, after any) {
 	old, now := before.(client.Object), after.(client.Object)
 	if old.GetUID() != now.GetUID() {

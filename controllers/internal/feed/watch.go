@@ -17,8 +17,8 @@ import (
 )
 
 type (
-	// Handler makes the handler of a workspace again for each event, so the handler can remember nothing. Events have the
-	// objects as the caches keep them. They may be packed, see package packed, and must not be changed.
+	// Handler makes the handler of a workspace. It is called for each event, so a handler can remember nothing. Events
+	// have the objects as the caches keep them. Such objects may be packed, see package packed, and must not be changed.
 	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
 	// EventHandler handles events of a workspace.
 	EventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
@@ -27,18 +27,18 @@ type (
 	queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 )
 
-// Platform returns a source of the events of a kind's objects on the platform.
+// Platform returns a source of events: of those of all objects of a kind on the platform.
 func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
 	return source.TypedKind[client.Object](local.GetCache(), obj, platform{handle(mcmanager.LocalCluster, local)})
 }
 
-// Tenants returns a source of the events of a kind's objects in the engaged workspaces.
+// Tenants returns a source of events: of those of all objects of a kind in the engaged workspaces.
 func (f *Feed) Tenants(obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
 	return source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
 		w := &watch{obj: obj, handle: handle, queue: q, taps: map[string]*tap{}}
 		for _, workspace := range f.add(w) {
 			if err := w.open(workspace); err != nil {
-				// It must not stop the controller, which serves all others.
+				// The fault must not stop the controller, which serves all other workspaces.
 				log.FromContext(ctx).Error(err, "the workspace is engaged again", "cluster", workspace.name)
 				f.Reengage(workspace.name)
 			}

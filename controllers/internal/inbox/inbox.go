@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// Coalesce is how long changes of a pool's usage are gathered before they are written to its status. The promise is
-	// half a second.
+	// Coalesce is how long changes of a pool's usage are gathered before they are written to its status. Users are
+	// promised half a second.
 	Coalesce = 300 * time.Millisecond
 	// soonest and latest bound the pause before a failed request is tried again.
 	soonest, latest = 10 * time.Millisecond, 30 * time.Second
-	// few is the number of pools up to which the pools of one change are all written at once. More pools take turns.
+	// few is the largest number of pools of one change that are all written at once. More pools take turns.
 	few = 4
 	// apart is the time between two turns. Seven writes a second are a small load for a kcp.
 	apart = 150 * time.Millisecond
@@ -86,10 +86,10 @@ func (i *Inbox) Listed(claim mcreconcile.Request) {
 // than a claim in a few pools.
 //
 // A pool that is not in use any more is requeued at once: its owner may be about to delete it, and admission refuses
-// that by the pool's status. There are three exceptions, which wait as usual. A pool that is emptied again and again is
-// requeued at once only once a moment. A pool that was empty before the change is not in a hurry: a claim in an address
-// domain changes the figures of all its pools. And a pool that was just made gets its first block a moment later. For
-// an address space, its pool is requeued.
+// that by the pool's status. Three kinds of empty pools wait as usual. The first was requeued at once less than
+// Coalesce ago: it may be emptied again and again. The second was empty before the change, and is not in a hurry: a
+// claim in an address domain changes the figures of all pools of the domain. The third was just made, and gets its
+// first block a moment later. For an address space, its pool is requeued.
 func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	now := time.Now()
 	for place, id := range ids {
@@ -111,7 +111,7 @@ func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	}
 }
 
-// above requeues the pools above a derived pool. They are in use as long as that pool is.
+// above requeues the pools above a derived pool. Each of them is in use as long as the derived pool is.
 func (i *Inbox) above(pools PoolTable, pool ledger.Pool, after time.Duration) {
 	for pool.Derived != nil {
 		above, ok := pools.Get(pool.Above())
@@ -127,8 +127,8 @@ func (i *Inbox) pool(pool ledger.Pool, after time.Duration) {
 	i.Pools.AddAfter(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name}), after)
 }
 
-// untilTurn returns the time from now to the next turn of a pool: number place of so many pools. A few pools take no
-// turns.
+// untilTurn returns the time from now to the next turn of a pool. The parameter place is the index of the pool, and the
+// parameter of is the number of pools. A few pools take no turns.
 func untilTurn(now time.Time, place, of int) time.Duration {
 	if of <= few {
 		return 0
@@ -138,9 +138,9 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 	return (round - since) % round
 }
 
-// Retired requeues the pools that have no CIDR, in two workspaces: the one of the pool that has left the ledger, and
-// the one that the pool has counted for. The retired pool may have overlapped them, or have counted towards the number
-// of pools that the workspace may have. A request without a name stands for all these pools.
+// Retired requeues the pools that have no CIDR, in two workspaces: in that of the pool that has left the ledger, and in
+// the one that this pool has counted for. They may have waited for it, because it overlapped them, or because the
+// number of pools that the workspace may have is limited. A request without a name stands for all these pools.
 func (i *Inbox) Retired(pool ledger.Pool) {
 	i.emptied.forget(pool.ID)
 	for _, cluster := range []ledger.ClusterName{pool.Cluster, pool.CountsFor()} {
@@ -158,8 +158,8 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 // NewQueue makes a queue in which workspaces take turns. name is its label in the metrics.
 func NewQueue(name string) Queue { return newQueue(name, soonest, latest, NewTurns()) }
 
-// InTurns makes a queue of items of any kind, in which workspaces take turns. of returns the workspace of an item. An
-// item that fails is queued again after a pause, which grows from first to last.
+// InTurns makes a queue of items of any kind, in which workspaces take turns. The function of returns the workspace of
+// an item. An item that fails is queued again after a pause, which grows from first to last.
 func InTurns[T comparable](
 	name string, first, last time.Duration, of func(T) ledger.ClusterName,
 ) workqueue.TypedRateLimitingInterface[T] {
@@ -176,8 +176,8 @@ func newQueue[T comparable](
 		workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying})
 }
 
-// Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses
-// nothing. fields returns the names and values by which the controller's log describes a request.
+// Controlled returns the options of a controller with a queue that was made before the manager started, so that the
+// controller misses nothing. fields returns the names and values by which the controller's log describes a request.
 func Controlled[R comparable](
 	logger logr.Logger, queue workqueue.TypedRateLimitingInterface[R], workers int, fields func(R) []any,
 ) controller.TypedOptions[R] {
@@ -209,7 +209,7 @@ type emptying struct {
 }
 
 // first reports whether to requeue an empty pool at once. It is true if the pool was not empty before, and was not
-// requeued at once within the last moment. An unknown pool counts as not empty.
+// requeued at once less than Coalesce ago. An unknown pool counts as not empty.
 func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

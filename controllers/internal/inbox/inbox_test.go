@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// used is a ledger whose pools hold that many blocks.
+// used is a ledger. It has the number of blocks in each of its pools.
 type used map[ledger.PoolID]int
 
 func (u used) Get(id ledger.PoolID) (ledger.Pool, bool) {
@@ -86,7 +86,7 @@ func TestChanged_LetsANewPoolWait(t *testing.T) {
 	news.wantQueued(t, "a pool is made", 0)
 }
 
-// A pool that is emptied again and again is requeued at once only as often as other pools are written.
+// A pool that is emptied again and again is requeued at once only after Coalesce has passed since the last time.
 func TestEmptied_LimitsHowOftenAPoolIsRequeuedAtOnce(t *testing.T) {
 	t.Parallel()
 	var e emptied
@@ -134,8 +134,8 @@ func (f family) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 func (f family) InUse(id ledger.PoolID) bool { return f.held && id != "grandchild" }
 
-// A derived pool counts as usage of the pools above only while it is in use. So these pools are requeued with it, at
-// once if it is emptied.
+// A derived pool counts as usage of the pools above it only while it is in use. So the pools above are requeued with
+// it, at once if it is emptied.
 func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	t.Parallel()
 	news := newInbox(t)
@@ -145,8 +145,8 @@ func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	news.wantQueued(t, "it is emptied, with two above", 3)
 }
 
-// The pools above a derived pool are requeued when it gets its first block, however long after it was made. That is so
-// even if nothing was known of it, as after a restart.
+// The pools above a derived pool are requeued when that pool gets its first block, however long after it was made. That
+// is so even if nothing was known of the pool, as after a restart.
 func TestChanged_RequeuesThePoolsAboveAFilledOne(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]family{
@@ -206,8 +206,8 @@ func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 	}
 }
 
-// Each of many pools that share a block has its turn once in a round, however often untilTurn is called, and turns are
-// at least the interval apart. A few pools take no turns.
+// Each of many pools that share a block has one turn in a round, whenever untilTurn is called, and no two pools have
+// the same turn. A few pools take no turns.
 func TestUntilTurn_GivesEachPoolOneTurnInARound(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -42,10 +42,10 @@ func (t *turns[T]) Push(item T) {
 	t.size++
 }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (t *turns[T]) Len() int { return t.size }
 
-// Pop takes the first item of the workspace whose turn it is. There must be one.
+// Pop takes the first item of the workspace whose turn it is. The storage must not be empty.
 func (t *turns[T]) Pop() T {
 	whose := t.next[0]
 	t.next = t.next[1:]
@@ -62,11 +62,11 @@ func (t *turns[T]) Pop() T {
 	return item
 }
 
-// listedShare is how many items are taken before one listed item is taken.
+// listedShare says which share of the turns goes to listed items while other items wait: one turn in listedShare.
 const listedShare = 8
 
 // listed is the storage of a workqueue in which items of a first list come after other items. After a start, the first
-// list has everything in the cache. Without this, a new claim would wait until each of these is reconciled. A listed
+// list has everything in the cache. Without that order, a new claim would wait until all of it is reconciled. A listed
 // item still gets every eighth turn.
 type listed struct {
 	now   *turns[mcreconcile.Request]
@@ -74,7 +74,7 @@ type listed struct {
 	taken int
 
 	mu     sync.Mutex
-	marked map[mcreconcile.Request]bool // items that the next Push adds to later
+	marked map[mcreconcile.Request]bool // items that the next Push adds to the field later
 }
 
 func newListed() *listed {
@@ -109,10 +109,10 @@ func (l *listed) Push(item mcreconcile.Request) {
 	l.now.Push(item)
 }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (l *listed) Len() int { return l.now.Len() + l.later.Len() }
 
-// Pop takes the first item of the workspace whose turn it is. There must be one.
+// Pop takes the first item of the workspace whose turn it is. The storage must not be empty.
 func (l *listed) Pop() mcreconcile.Request {
 	l.taken++
 	if l.now.Len() == 0 || l.later.Len() > 0 && l.taken%listedShare == 0 {

@@ -75,8 +75,8 @@ func TestInbox_LetsListedClaimsComeLater(t *testing.T) {
 	}
 }
 
-// A claim that waits already keeps its place when it is listed. When it is added again, that it was listed once does
-// not count any more.
+// A claim that waits already keeps its place when it is listed. That it was listed does not matter any more when it is
+// added again later.
 func TestInbox_KeepsThePlaceOfAListedClaimThatWaits(t *testing.T) {
 	t.Parallel()
 	i := newInbox(t)
