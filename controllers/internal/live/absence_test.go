@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A shard that is restarted may list no bindings for some seconds. If it does so twice, an hour apart, this does not
-// count as an absence of an hour, because nobody asks for a workspace that is served in between.
+// A shard that is restarted may list no bindings for some seconds. Two such times, an hour apart, must not count as an
+// absence of an hour. In between, the workspace is served, so nobody asks about it.
 func TestAbsences_StartOverAfterALongTime(t *testing.T) {
 	var a Absences
 	now := time.Now()

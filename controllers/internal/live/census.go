@@ -9,10 +9,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Census says which workspaces have a binding to the export, by complete lists of all endpoints. If an object was there
-// before, and two censuses with time between lack its workspace, the object is gone.
+// Census says which workspaces have a binding to the export, by complete lists of all endpoints. An object is gone if
+// it was there before, and two censuses, with time between them, lack its workspace.
 type Census struct {
-	// Bound are the workspaces, with the platform.
+	// Bound has the bound workspaces, and the platform.
 	Bound map[ledger.ClusterName]bool
 	// Endpoints is how many endpoints the export has. If there are none, the census proves something only for a workspace
 	// whose binding was seen to be deleted.
@@ -22,9 +22,9 @@ type Census struct {
 	Since time.Time
 }
 
-// Census lists the bound workspaces, by reads after the call. ok is false if some may be missing, because the endpoint
-// slice may lack endpoints, or there is no slice. Its cost grows with the number of workspaces, not with that of the
-// objects to check.
+// Census lists the bound workspaces, by reads after the call. ok is false if some may be missing: the endpoint slice
+// may lack endpoints, there is no slice, or the export shows other objects than the ledger knows. The cost grows with
+// the number of workspaces, not with the number of objects to check.
 func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 	if r.opts.Slice == "" {
 		return Census{}, false, nil

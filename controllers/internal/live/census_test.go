@@ -48,7 +48,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A server that never answers blocks nobody for longer than a read may take.
+// A server that never answers blocks nobody for longer than two reads may take.
 func TestHolder_EndsWhileAServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := must.Get(NewReader(Options{

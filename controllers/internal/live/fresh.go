@@ -82,11 +82,11 @@ func NewRounds[T any](limit time.Duration, read func(context.Context) (T, error)
 	return &Rounds[T]{fresh[T]{limit: limit, read: read}}
 }
 
-// Get returns a value that was read entirely after the call. Callers share it, and change nothing in it.
+// Get returns a value that was read entirely after the call. Callers share the value, and must not change it.
 func (r *Rounds[T]) Get(ctx context.Context) (T, error) { return r.reads.get(ctx) }
 
-// freshEach has a fresh for each key that is being asked for, and keeps nothing of other keys. The zero value is not
-// usable: set read. Safe for concurrent use.
+// freshEach has a fresh for each key while callers ask for that key, and keeps nothing of other keys. The zero value is
+// not usable: set read. Safe for concurrent use.
 type freshEach[K comparable, T any] struct {
 	read func(context.Context, K) (T, error)
 

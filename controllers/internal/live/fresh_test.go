@@ -38,8 +38,7 @@ func TestFresh_NeverAnswersFromAReadThatBeganEarlier(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		// The first read serves the first caller, each later one all who asked
-		// during the one before it.
+		// The first read serves the first caller. Each later read serves all callers that asked during the read before it.
 		if reads != 3 {
 			t.Errorf("20 callers over 2 s cost %d reads of 1 s, want 3", reads)
 		}
@@ -58,8 +57,8 @@ func TestFresh_HonoursTheCallersContext(t *testing.T) {
 	})
 }
 
-// A server that never answers blocks no caller: the callers that share the read get an error,
-// and so do the callers that wait for the next read, which then begins.
+// A server that never answers blocks no caller. The callers that share the first read get an error. So do the callers
+// of the next read, which begins then, and also gets no answer.
 func TestFresh_EndsAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

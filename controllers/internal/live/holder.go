@@ -27,8 +27,8 @@ const (
 	// Gone: a server that serves the workspace says that the object does not
 	// exist, or that another object has its name.
 	Gone
-	// Unbound: every endpoint listed its bindings, and the workspace is in none of the lists. The holder is gone if that
-	// is found twice, with time between.
+	// Unbound: every endpoint listed its bindings, and the workspace is in none of the lists. The holder is gone if a
+	// second verdict, some time later, is also Unbound.
 	Unbound
 	// NoEndpoint: the export has no endpoint at all, for example because the last tenant left. The holder is gone only if
 	// the binding of its workspace was seen to be deleted.
@@ -42,13 +42,13 @@ type Answer struct {
 	// Leaving, of Alive: the object is being deleted.
 	Leaving bool
 	Client  client.Client
-	// Object, of Alive, is the object as it was read. Of Gone, it is the object that has the name now; nil if there is
+	// Object, of Alive, is the object as it was read. Of Gone, it is another object that has the name now; nil if there is
 	// none.
 	Object client.Object
 	// Revision is the server's resourceVersion at a moment after the object was found gone. If it is older than the
 	// resourceVersion of the object itself, the server was restored from a backup, and knows nothing of the object.
 	Revision string
-	// Since, of Unbound, is Since of the Census.
+	// Since, of Unbound, is the field Since of the Census that has shown it.
 	Since time.Time
 	// Served, of Gone, is when kcp bound the present binding of the workspace, by kcp's clock, in whole seconds. A claim
 	// that is older went with a former binding. Zero: the workspace is the platform, or kcp has bound none of its
@@ -56,12 +56,12 @@ type Answer struct {
 	Served time.Time
 }
 
-// Covers reports whether Unbound counts for an object that was made at this time. It does not count for an object that
-// is older than the endpoint slice: the object may be on a shard that has been away since the slice was made. kcp
-// counts seconds.
+// Covers reports whether the verdict Unbound counts for an object that was made at this time. It does not count for an
+// object that is older than the endpoint slice: the object may be on a shard that has been away since the slice was
+// made. The times of kcp are in whole seconds.
 func (a Answer) Covers(made time.Time) bool { return made.After(a.Since.Add(time.Second)) }
 
-// Holder asks whether the object that holds a block still exists. If it fails, the verdict is Unknown.
+// Holder asks whether the object that holds a block still exists. If Holder fails, the verdict is Unknown.
 func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 	if h.Cluster == r.opts.Platform {
 		return r.holderOnPlatform(ctx, h)
@@ -181,8 +181,8 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Ho
 	}
 }
 
-// Is reports whether an object is the holder. The object has the holder's name. It is the holder if it has the UID, or
-// shows the allocation ID, of the holder.
+// Is reports whether an object that has the holder's name is the holder: it has the holder's UID, or shows the holder's
+// allocation ID.
 func Is(obj client.Object, h ledger.Holder) bool {
 	claim, ok := obj.(*ipamv1alpha1.IPClaim)
 	return obj.GetUID() == types.UID(h.Claim) || ok && promise.Is(h.Cluster, claim, h.Claim)

@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim is gone only if a server that serves its workspace says so. The answer has the object that has the name now, even
-// if that object is another one.
+// A claim is gone only if a server that serves its workspace says so. The answer shows the object that has the name,
+// even if it is another object than the claim.
 func TestHolder_FindsAClaimGoneOnlyByAServerOfItsWorkspace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
@@ -115,7 +115,7 @@ func TestHolder_ReadsTheServerEachTime(t *testing.T) {
 }
 
 // If a claim is gone, the answer says when kcp bound the present binding of the workspace, even if that binding is
-// being deleted. A binding that is not bound yet does not count, and neither does a former one.
+// being deleted. A binding that is not bound yet does not count, and neither does a former binding.
 func TestHolder_TellsWhenTheBindingWasBound(t *testing.T) {
 	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	former, now, waits := bindingSince("w", bound.Add(-time.Hour)), bindingSince("w", bound), bindingSince("w", time.Time{})
@@ -175,7 +175,7 @@ func TestHolder_IsUnknownWhileAShardIsAway(t *testing.T) {
 	}
 }
 
-// A shard that is away, or never answers, does not delay the answers about workspaces of another.
+// A shard that is away, or never answers, does not delay the answers about workspaces of another shard.
 func TestHolder_DoesNotWaitForAnotherShard(t *testing.T) {
 	here, away, silent := newSite(t), newSite(t), newSite(t)
 	away.Close()
@@ -203,7 +203,7 @@ func TestHolder_ReadsTheLastPageOfBindings(t *testing.T) {
 	asks(t, reader, Unknown)
 }
 
-// The endpoint goes with the last tenant. That there is no endpoint counts only if the slice is valid.
+// When the last tenant leaves, the last endpoint goes, too. That there is none counts only if the slice is valid.
 func TestHolder_TrustsAMissingEndpointOnlyIfTheSliceIsValid(t *testing.T) {
 	platform, reader := newWorld(t)
 	asks(t, reader, NoEndpoint)
@@ -213,7 +213,7 @@ func TestHolder_TrustsAMissingEndpointOnlyIfTheSliceIsValid(t *testing.T) {
 	}
 }
 
-// A claim of the platform's own workspace is read on the platform.
+// A holder in the platform's own workspace is read on the platform.
 func TestHolder_ReadsThePlatformsHoldersThere(t *testing.T) {
 	platform, reader := newWorld(t)
 	holder := ledger.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}

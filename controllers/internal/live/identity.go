@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// settled is how long the export must have had the ledger's identity again before it is believed. A shard may still
-// serve the other identity until then.
+// settled is how long the export must have had the ledger's identity again before the export is believed. Until then, a
+// shard may still serve the other identity.
 const settled = time.Minute
 
 // kcp stores tenants' objects by the identity of the export. An export that was made again without the secret of its
-// identity shows none of those that were there: bindings are in order, and each object seems to be gone.
+// identity shows none of the objects that were there: the bindings are in order, and each object seems to be gone.
 
-// Replaced returns why the export does not show the objects whose blocks the ledger has; empty: it shows them. It reads
-// after the call.
+// Replaced returns why the export does not show the objects whose blocks the ledger has; empty: it shows them. The
+// answer comes from a read that began after the call.
 func (r *Reader) Replaced(ctx context.Context) (why string, err error) {
 	if r.opts.Slice == "" || r.opts.Identity == nil {
 		return "", nil
@@ -44,7 +44,7 @@ func (r *Reader) export(ctx context.Context) (*apisv1alpha2.APIExport, error) {
 	return export, c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, export) // it has the name of its slice
 }
 
-// readIdentity compares the identity of the export with that of the ledger. There is one read at a time.
+// readIdentity compares the identity of the export with that of the ledger. Only one call runs at a time.
 func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
 	export, err := r.export(ctx)
 	if err != nil {

@@ -24,13 +24,14 @@ func (s *site) identify(hash string) {
 	s.serve(exportPath, export)
 }
 
-// knows makes the reader compare the export's identity with one.
+// knows makes the reader compare the export's identity with this one.
 func (r *Reader) knows(hash string) {
 	r.opts.Identity = func(context.Context, string) (string, error) { return hash, nil }
 }
 
-// An export that was made again without its identity shows no claim that was there before. That proves nothing of a
-// claim, of a workspace, or of all of them. When every shard has the identity again, all is as before.
+// An export that was made again without its identity shows no claim that was there before. That does not prove that a
+// claim or a workspace is gone, and no list counts as complete. Once the export has had its identity again for a while,
+// all is as before.
 func TestReplaced_ProvesNoAbsence(t *testing.T) {
 	here := newSite(t)
 	platform, reader := newWorld(t, here)

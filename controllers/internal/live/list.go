@@ -19,8 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// page is how many objects are read at a time, at first and of bindings. The pages of a list are made longer or shorter
-// until they have pageBytes: tenants may write objects of more than a MiB, and usual ones have two KiB.
+// page is how many objects a page of bindings has, and the first page of any other list. Later pages of other lists are
+// made longer or shorter, within bounds, until they have pageBytes: tenants may write objects of more than a MiB, and
+// usual objects have two KiB.
 const (
 	page      = 50
 	longest   = 500
@@ -69,8 +70,8 @@ func (r *Reader) each(
 	params := runtime.NewParameterCodec(r.opts.Scheme)
 	limit := page
 	for next := ""; ; {
-		// Read into again, a list keeps what the next page leaves out: a field of the
-		// object that was at this place before, or the end of the last page but one.
+		// A list that is read into again keeps what the next page leaves out: fields of the object that was at the same place
+		// in the page before, or the continue token, after the last page.
 		read := list.DeepCopyObject().(client.ObjectList)
 		options := &metav1.ListOptions{Limit: int64(limit), Continue: next}
 		result := kind.Get().Resource(plural).VersionedParams(options, params).Do(ctx)
@@ -81,7 +82,7 @@ func (r *Reader) each(
 			limit = min(longest, max(shortest, meta.LenList(read)*pageBytes/max(1, len(raw))))
 		}
 		if got := read.GetObjectKind().GroupVersionKind(); err == nil && got != gvk {
-			err = fmt.Errorf("the server has sent a %q, want %s", got.Kind, gvk.Kind) // that seems to be an empty list
+			err = fmt.Errorf("the server has sent a %q, want %s", got.Kind, gvk.Kind) // which would look like an empty list
 		}
 		if err != nil {
 			return fmt.Errorf("list %T at %s: %w", list, host, err)
@@ -99,8 +100,8 @@ func (r *Reader) each(
 	}
 }
 
-// lister reads the lists of a kind at a server. A client.Client would decode them as client-go does, which takes a
-// minute of a processor for a million objects.
+// lister returns a client that reads the lists of a kind at a server. A client.Client would decode them as client-go
+// does, which takes a minute of processor time for a million objects.
 func (r *Reader) lister(
 	host, cluster string, list schema.GroupVersionKind,
 ) (kind rest.Interface, plural string, err error) {

@@ -33,7 +33,7 @@ func claimList(next string, names ...string) *ipamv1alpha1.IPClaimList {
 		claim.Status.AllocatedCIDR = "10.0.0.0/24"
 		list.Items = append(list.Items, *claim)
 	}
-	list.Items[0].Labels = map[string]string{"only": "here"} // which those at this place of other pages lack
+	list.Items[0].Labels = map[string]string{"only": "here"} // which the other objects of the page lack
 	return list
 }
 
@@ -114,7 +114,7 @@ func TestMapper_HasOnlyStoredVersions(t *testing.T) {
 const odd = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"namespace":"default","name":"c","uid":"uid-of-c"},
 "spec":{"prefixLength":99999999999},"status":{"allocatedCIDR":"10.0.0.0/24"}}`
 
-// A claim that cannot be read whole is not gone, and neither is another claim of the same name.
+// While a claim cannot be read whole, neither this claim nor a former claim of its name is found to be gone.
 func TestHolder_KeepsAnUnreadableClaim(t *testing.T) {
 	for _, uid := range []string{"uid-of-c", "uid-of-its-successor"} {
 		endpoint := newSite(t)

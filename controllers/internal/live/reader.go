@@ -22,7 +22,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Reader reads uncached. It is safe for concurrent use.
+// Reader reads from the servers, and never from a cache. It is safe for concurrent use.
 type Reader struct {
 	opts   Options
 	http   *http.Client
@@ -56,8 +56,8 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Endpoint returns the endpoint that serves a workspace, as far as the caches show. Default: it returns none.
 	Endpoint func(ledger.ClusterName) (url string, ok bool)
-	// Identity returns the identity of the export whose tenants the ledger has. A ledger without one stores the identity
-	// seen. Default: identities are not compared.
+	// Identity returns the identity of the export whose tenants the ledger has. seen is the identity that the export has
+	// now: a ledger without an identity stores it. Default: identities are not compared.
 	Identity func(ctx context.Context, seen string) (string, error)
 }
 
@@ -91,8 +91,8 @@ func Mapper() meta.RESTMapper {
 	return m
 }
 
-// at returns an uncached client of one server and one logical cluster there ("*" for all of them). To make one costs as
-// much as several requests.
+// at returns an uncached client of one server and one logical cluster there ("*" for all of them). It keeps clients,
+// because to make one costs as much as several requests.
 func (r *Reader) at(host, cluster string) (client.Client, error) {
 	cfg := r.config(host, cluster)
 	r.mu.Lock()
@@ -111,7 +111,7 @@ func (r *Reader) at(host, cluster string) (client.Client, error) {
 	return c, nil
 }
 
-// config reaches one server and one logical cluster there.
+// config returns a configuration that reaches one server and one logical cluster there.
 func (r *Reader) config(host, cluster string) *rest.Config {
 	cfg := rest.CopyConfig(r.opts.Config)
 	cfg.Host = host
@@ -128,7 +128,8 @@ type workspaceAt struct {
 }
 
 // bindings has the logical clusters that bind the export at an endpoint. The value is the time at which kcp bound the
-// latest binding of the cluster; zero: kcp has bound none. revision is the server's revision at that list.
+// latest binding of the cluster; zero: kcp has bound none. revision is the revision of the server when the list was
+// read.
 type bindings struct {
 	clusters map[ledger.ClusterName]time.Time
 	revision string

@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A reader keeps one client for each logical cluster of each server, and not more than its limit.
+// A reader keeps one client for each logical cluster of each server, but never more than mostClients.
 func TestReader_LimitsTheClientsThatItKeeps(t *testing.T) {
 	t.Parallel()
 	r := must.Get(NewReader(Options{Config: &rest.Config{Host: "http://platform"}}))(t)

@@ -31,7 +31,7 @@ import (
 type paths map[string]any
 
 // site is a server: the platform's, or an endpoint of the export. It answers a path with the object that is there. For
-// any other path it answers a 404 that names nothing, as a server does that does not serve a workspace.
+// any other path it answers a 404 that names nothing, like a server that does not serve the workspace.
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -76,7 +76,7 @@ func (s *site) serve(path string, object any) {
 	s.objects[path] = object
 }
 
-// The paths at which the claim default/c of the workspace w, and bindings, are read.
+// The paths of the claim default/c of the workspace w, of the endpoint slice, and of the pools.
 const (
 	claimPath = "/clusters/w/apis/ipam.miloapis.com/v1alpha1/namespaces/default/ipclaims/c"
 	slicePath = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/ipam.miloapis.com"
@@ -120,7 +120,7 @@ func bindingSince(cluster string, bound time.Time) apisv1alpha2.APIBinding {
 	return b
 }
 
-// holds makes the site answer that a claim of that name is there, with this UID.
+// holds makes the site answer that the workspace has a claim of the name c, with this UID.
 func (s *site) holds(uid types.UID) {
 	claim := gen.Claim("c")
 	claim.UID = uid
@@ -177,10 +177,10 @@ func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIEx
 // theClaim holds the block in question.
 var theClaim = ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
 
-// ignore visits an object for nothing.
+// ignore visits an object, and does nothing.
 func ignore(ledger.ClusterName, client.Object) {}
 
-// asks asks the reader about the claim, and fails the test if the verdict is another.
+// asks asks the reader about the claim, and fails the test unless the verdict is the wanted one.
 func asks(t *testing.T, reader *Reader, want Verdict) Answer {
 	t.Helper()
 	answer, err := reader.Holder(t.Context(), theClaim)

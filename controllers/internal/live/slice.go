@@ -22,7 +22,7 @@ import (
 type view struct {
 	urls  []string  // of the export's virtual workspace, one per shard that has a binding
 	gap   string    // the result of Gap
-	unmet string    // a condition that is not true
+	unmet string    // names a condition that is missing or not true; empty if there is none
 	made  time.Time // when the slice was made
 }
 
@@ -39,12 +39,12 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return seen.urls, err
 }
 
-// ErrInvalid is the reason in an error of Valid: there is no endpoint slice, kcp finds it invalid, or the export has
-// another identity than the ledger's.
+// ErrInvalid is wrapped in an error of Valid if there is no endpoint slice, if kcp finds it invalid, or if the export
+// has another identity than the ledger.
 var ErrInvalid = errors.New("the export is not served")
 
 // Valid returns an error unless kcp finds the endpoint slice valid, and the export shows the objects that the ledger
-// knows. It reads after the call. A valid slice may still be narrowed to some shards.
+// knows. The answer comes from reads that began after the call. A valid slice may still be narrowed to some shards.
 func (r *Reader) Valid(ctx context.Context) error {
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.unmet != "" {
@@ -59,8 +59,8 @@ func (r *Reader) Valid(ctx context.Context) error {
 	return r.shows(ctx)
 }
 
-// ExportGone reports whether the platform has lost its APIExport. It reads after the call. Without an APIExport no
-// workspace can be read. On a cluster without kcp it is always false.
+// ExportGone reports whether the platform has lost its APIExport. The answer comes from a read that began after the
+// call. Without an APIExport no workspace can be read. On a cluster without kcp it is always false.
 func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
 	if r.opts.Slice == "" {
 		return false, nil
@@ -120,9 +120,9 @@ func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {
 	return seen
 }
 
-// Gap returns why a slice may not list the endpoints of all shards that have a binding to the platform's export, and
-// names the field that shows it. It is empty if there is no such sign. If there is one, nothing may be concluded from
-// an object that no endpoint shows.
+// Gap describes a sign that a slice may lack endpoints of shards that have a binding to the platform's export, and
+// names the field that shows this sign. It is empty if there is none. If there is one, nothing may be concluded from
+// the absence of an object at all endpoints.
 //
 // kcp finds a slice valid even if a partition narrows it to some shards. If kcp does not find the APIExport or the
 // partition, it removes all endpoints. No shard enters its own endpoint before all conditions are true.
@@ -143,7 +143,7 @@ func Gap(slice *apisv1alpha1.APIExportEndpointSlice, platform directory.Workspac
 	return unmet(slice)
 }
 
-// unmet names a condition of a slice that is missing or not true.
+// unmet names a condition of a slice that is missing or not true; empty if there is none.
 func unmet(slice *apisv1alpha1.APIExportEndpointSlice) string {
 	for _, kind := range []conditionsv1alpha1.ConditionType{apisv1alpha1.APIExportValid, apisv1alpha1.PartitionValid} {
 		if !conditions.Has(slice, kind) {

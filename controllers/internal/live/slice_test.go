@@ -97,8 +97,8 @@ func TestHolder_TellsTheAgeOfTheSlice(t *testing.T) {
 	}
 }
 
-// Answers succeeds if any endpoint in the slice answers, even if the platform's server is away. It fails if the
-// endpoint refuses the read, if the slice has no endpoints, or if the slice was never read.
+// Answers succeeds if any endpoint in the slice answers, even if the platform's server is away. It fails if no endpoint
+// answers, if all refuse the read, if the slice has no endpoints, or if the slice was never read.
 func TestAnswers_NeedsOneEndpointThatAnswers(t *testing.T) {
 	here, away, refuses := newSite(t), newSite(t), newSite(t)
 	here.bind("9", "w")
@@ -126,7 +126,7 @@ func TestAnswers_NeedsOneEndpointThatAnswers(t *testing.T) {
 	}
 }
 
-// The export is gone if the platform says so. It is not gone if the platform does not serve APIExports, or is away.
+// The export is gone if the platform says so. If the platform does not serve APIExports, or is away, ExportGone fails.
 func TestExportGone_NeedsTheWordOfThePlatform(t *testing.T) {
 	platform, reader := newWorld(t)
 	wants := func(of string, gone, fails bool) {

@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// interval is how often a Watch looks.
+	// interval is the time between two looks of a Watch.
 	interval = 15 * time.Second
-	// much is the share of the limit from which on a Watch warns. It warns again only after the share was below less.
+	// much and less are shares of the limit. A Watch warns when the process uses the first share or more. It warns again
+	// only after the process has used less than the second share.
 	much, less = 0.85, 0.75
 )
 

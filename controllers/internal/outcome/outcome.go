@@ -20,7 +20,8 @@ const maxMessage = 1024
 type Refusal struct {
 	Reason  ipamv1alpha1.Reason
 	Message string
-	// Pool is the only pool that was asked and has no room. Empty: several pools were asked, or the system makes the pool.
+	// Pool is the pool that has no room, if no other pool was asked. Empty: several pools were asked, or the system makes
+	// the pool.
 	Pool string
 	// Roles are the roles that the scope of the claim lacks.
 	Roles []string
@@ -83,7 +84,8 @@ func Retry(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	set(ipamv1alpha1.ConditionReconciling, metav1.ConditionTrue, r.Reason, r.Message)
 }
 
-// Ready sets the conditions of a class, which gets no block. The class is sound, or was refused.
+// Ready sets the conditions of a class. A class gets no block. r says why the class was refused; nil: the class is
+// sound.
 func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	if r == nil {
 		setter(conditions, generation)(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated,
@@ -95,15 +97,15 @@ func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	unready(conditions, generation, r, !Pending(r))
 }
 
-// Pending reports whether a refused class waits until another class or a pool changes, and not until its own author
-// changes it.
+// Pending reports whether a refused class waits for a change of another class or of a pool. Any other refused class
+// waits for its own author.
 func Pending(r *Refusal) bool {
 	return r != nil &&
 		(r.Reason == ipamv1alpha1.ReasonDefaultConflict || r.Reason == ipamv1alpha1.ReasonUniqueWithinDiffers)
 }
 
-// Observe sets the observed generation of all conditions. It is for records: only the system writes them, so each write
-// makes the generation.
+// Observe sets the observed generation of all conditions. It is for records: only the system writes them, so it knows
+// which generation its write makes.
 func Observe(conditions []metav1.Condition, generation int64) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation

@@ -83,7 +83,7 @@ func TestRefuse_ChangesNothingTheSecondTime(t *testing.T) {
 	}
 }
 
-// Every reason of a claim or pool either waits or is stalled. The test lists all reasons.
+// A claim or pool that was refused for one of these reasons either waits or is stalled.
 func TestStalled_FindsTheReasonsThatOnlyAChangeOfTheObjectEnds(t *testing.T) {
 	for reason, want := range map[ipamv1alpha1.Reason]bool{
 		ipamv1alpha1.ReasonPoolExhausted: false, ipamv1alpha1.ReasonClassNotFound: false, ipamv1alpha1.ReasonNoDefaultClass: false,
