@@ -17,7 +17,8 @@ import (
 )
 
 // Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object], and the
-// watch goes on. Events is for one goroutine, except that Close ends a Decode that waits.
+// watch goes on. Use Events from one goroutine. Only Close may be called from another one, and ends a Decode that
+// waits.
 type Events struct {
 	body   io.ReadCloser
 	stream *jsontext.Decoder
@@ -28,7 +29,7 @@ type Events struct {
 
 var _ watch.Decoder = (*Events)(nil)
 
-// NewEvents decodes what a watch of objects of this kind brings.
+// NewEvents returns a decoder of the events in body, which a watch of objects of this kind receives.
 func NewEvents(body io.ReadCloser, obj runtime.Object) *Events {
 	e := &Events{body: body, kind: reflect.TypeOf(obj).Elem()}
 	e.follow(body)
@@ -52,7 +53,7 @@ func (d *Events) Decode() (watch.EventType, runtime.Object, error) {
 	}
 	if err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = io.ErrUnexpectedEOF // which its caller compares
+			err = io.ErrUnexpectedEOF // the caller compares it with ==
 		}
 		return "", nil, err
 	}
@@ -60,8 +61,9 @@ func (d *Events) Decode() (watch.EventType, runtime.Object, error) {
 	return e.name, e.object, nil
 }
 
-// again reads once more an event that was not decoded whole, and decodes the fields of its object that can be decoded.
-// It returns the fault if the event has no object.
+// again decodes an event once more, after the first attempt has failed with fault. It leaves out the fields of the
+// event's object that cannot be decoded, and marks the object. If there is no object that can be decoded so, again
+// returns fault.
 func (d *Events) again(fault error) error {
 	d.follow(io.MultiReader(bytes.NewReader(d.read.since()), d.read.Reader))
 	raw, err := d.stream.ReadValue()
@@ -87,12 +89,12 @@ func (d *Events) again(fault error) error {
 	return nil
 }
 
-// recorder keeps the bytes of a stream that were read since the last event.
+// recorder keeps the bytes that were read from a stream since the present event began.
 type recorder struct {
 	io.Reader
 	kept  []byte
-	first int64 // offset of what is kept
-	begin int   // of the event
+	first int64 // offset in the stream at which kept begins
+	begin int   // index in kept at which the event begins
 }
 
 // Read implements io.Reader.
@@ -102,10 +104,11 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// idle is how many bytes of earlier events may be kept, so that not every event moves bytes.
+// idle is how many bytes of earlier events may be kept, so that bytes are not moved for each event.
 const idle = 1 << 16
 
-// forget drops the bytes before an offset.
+// forget notes that an event begins at an offset of the stream. It drops the bytes before that offset once there are
+// many.
 func (r *recorder) forget(offset int64) {
 	r.begin = int(offset - r.first)
 	if r.begin < idle {
@@ -115,19 +118,19 @@ func (r *recorder) forget(offset int64) {
 	r.first, r.begin = offset, 0
 }
 
-// since returns the bytes that were read since the last offset.
+// since returns the bytes of the event that were read so far, and all that were read after it.
 func (r *recorder) since() []byte { return r.kept[r.begin:] }
 
 // event is one event of a watch.
 type event struct {
-	kind   reflect.Type // of its object; nil for errors
+	kind   reflect.Type // of its object, unless the event is an error
 	name   watch.EventType
 	object runtime.Object
-	early  jsontext.Value // an object before the type
+	early  jsontext.Value // the object, if it comes before the type
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. Servers write the type of an event first. Then the object is
-// decoded while it is read, because to find its end first would take a quarter more time.
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. Servers write the type of an event before the object. In this
+// order, the object is decoded while it is read: to find its end first would take a quarter more time.
 func (e *event) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	if kind := from.PeekKind(); kind != '{' && kind != 0 {
 		return fmt.Errorf("an event begins with %s", kind)

@@ -42,7 +42,7 @@ func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 
 func stream(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
-// kinds are the kinds that are watched, with the kind and version that a server writes.
+// kinds returns an empty object of each kind that is watched, with the kind and version that a server writes.
 func kinds() map[string]client.Object {
 	typed := func(group, kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: group + "/v1alpha1", Kind: kind}
@@ -110,7 +110,7 @@ func sameEvent(t *testing.T, theirs, ours watch.Decoder) {
 	}
 }
 
-// Regular events of servers, and malformed ones, are decoded as client-go decodes them.
+// Rare events of servers, and malformed ones, are decoded as client-go decodes them.
 func TestDecode_AgreesOnRareAndMalformedEvents(t *testing.T) {
 	const kind = `"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim"`
 	for name, text := range map[string]string{
@@ -164,7 +164,7 @@ func TestDecode_EndsWhenClosed(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode compares both decoders with claims as kcp sends them.
+// BenchmarkDecode compares the decoder of client-go with Events, for claims as kcp sends them.
 func BenchmarkDecode(b *testing.B) {
 	text := strings.ReplaceAll(`{"type":"ADDED","object":{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
 "annotations":{"kcp.io/cluster":"2x7tq0fqzmdbp3kl"},"creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[

@@ -21,14 +21,14 @@ import (
 // annotation of this name.
 const Mark = "(unreadable)"
 
-// longest is the length to which the text of a fault is cut. The text may have a value that a user wrote.
+// longest is the length to which the text of a fault is cut, because the text may contain a value that a user wrote.
 const longest = 300
 
 // lenient decodes all fields that can be decoded. If other fields cannot, it also returns an error.
 var lenient = json.JoinOptions(Options, jsonv1.ReportErrorsWithLegacySemantics(true))
 
-// UnreadableError is returned instead of a stored object that has a field with a value which its Go type cannot have.
-// The object exists. Nothing else may be concluded.
+// UnreadableError is returned instead of a stored object if one of the object's fields has a value that the field's Go
+// type cannot hold. It proves only that the object exists.
 type UnreadableError struct {
 	// Object is the object without the fields that could not be decoded. It is marked, see [Unreadable].
 	Object client.Object
@@ -82,8 +82,8 @@ type page struct {
 	Items           []jsontext.Value `json:"items"`
 }
 
-// List decodes a list into an empty one of its kind. Most lists are decoded in one go. If that fails, each object is
-// decoded by itself, see [Object]: to find the end of each object first takes a quarter more time.
+// List decodes a list into an empty one of its kind. It tries to decode the whole list in one go, because to find the
+// end of each object first takes a quarter more time. If that fails, it decodes each object by itself: see [Object].
 func List(raw []byte, into client.ObjectList) error {
 	strict := json.Unmarshal(raw, into, Options)
 	if _, semantic := errors.AsType[*json.SemanticError](strict); !semantic {
@@ -134,15 +134,15 @@ var Options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 		json.UnmarshalFromFunc(decodeTime),
 	)))
 
-// decodeTime reads a time in the form in which servers write it. It leaves any other form to metav1.Time, which would
-// start a decoder of its own for each time.
+// decodeTime reads a time in the form in which servers write it, without the decoder that metav1.Time would start for
+// each time. It leaves any other form to metav1.Time.
 func decodeTime(from *jsontext.Decoder, to *metav1.Time) error {
 	value, err := from.ReadValue()
 	if err != nil {
 		return err
 	}
 	if n := len(value); n > 2 && value[0] == '"' && to.UnmarshalText(value[1:n-1]) == nil {
-		to.Time = to.Local() // as it does itself
+		to.Time = to.Local() // as UnmarshalJSON of metav1.Time does
 		return nil
 	}
 	return to.UnmarshalJSON(value)

@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// door does to an object of a kind what an API server does before it stores the object.
+// door treats objects of a kind as an API server does before it stores them: it prunes, defaults and validates.
 type door struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
@@ -73,9 +73,9 @@ func (d door) stored(t testing.TB, object map[string]any) (raw []byte, ok bool) 
 	return must.Get(json.Marshal(object))(t), true
 }
 
-// FuzzSchema searches for an object that the schema of its kind admits, and that Go cannot read. No spec is such an
-// object, and no status of a claim, which can be stored past webhooks and policies. Any other such object spoils no
-// other object.
+// FuzzSchema searches for an object that the schema of its kind admits, and that Go cannot read. Every spec that is
+// admitted must be readable. So must every status of a claim, because it can be stored past webhooks and policies. In
+// any other status, single fields may be unreadable, but Object must still decode the rest.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []struct{ kind, spec, status string }{
 		{"IPPool", `{"cidr":"10.0.0.0/24","reservations":{"leading":2147483648,"trailing":9223372036854775807,"unitPrefixLength":32}}`, `{}`},

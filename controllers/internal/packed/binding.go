@@ -20,9 +20,9 @@ type binding struct {
 // nowhere is the home of all bindings. A binding keeps its annotations itself.
 var nowhere = &home{}
 
-// reduced returns an APIBinding with its identity, its workspace, whether it accepts events, and whether it serves the
-// workspace. The controllers read no other field, and write none. kcp writes several KiB about schemas and permissions
-// into each binding, and users may write as much as they like.
+// reduced returns a copy of an APIBinding that keeps only the binding's identity, its workspace, whether it accepts
+// events, and whether it serves the workspace. The controllers read no other field, and write none. kcp writes several
+// KiB about schemas and permissions into each binding, and users may write as much as they like.
 func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	rest := &apisv1alpha2.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,7 +47,7 @@ func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	return rest
 }
 
-// AcceptsEvents reports whether a binding, packed or not, lets the controller write events beside it.
+// AcceptsEvents reports whether a binding, packed or not, lets the controller write events into its workspace.
 func AcceptsEvents(b *apisv1alpha2.APIBinding) bool {
 	return slices.ContainsFunc(b.Spec.PermissionClaims, func(c apisv1alpha2.AcceptablePermissionClaim) bool {
 		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha2.ClaimAccepted
@@ -71,11 +71,11 @@ func newBinding(b, shape *apisv1alpha2.APIBinding) *binding {
 		head:    newHead(nowhere, shape, &b.ObjectMeta, nil),
 		cluster: b.Annotations[logicalcluster.AnnotationKey], path: b.Annotations[core.LogicalClusterPathAnnotationKey],
 	}
-	p.rare = nil // it tells its annotations itself
+	p.rare = nil // GetAnnotations makes the annotations of a binding
 	return p
 }
 
-// shapeOfBinding is the shape of bindings like this one.
+// shapeOfBinding returns the shape of bindings like this one.
 func shapeOfBinding(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	shape := b.DeepCopy()
 	blank(&shape.ObjectMeta)
@@ -90,8 +90,8 @@ func (p *binding) whole() *apisv1alpha2.APIBinding {
 	return b
 }
 
-// GetAnnotations implements metav1.Object. kcp sets two annotations on each binding. The map is made for each call: it
-// would be the largest part of a binding, and bindings have few events.
+// GetAnnotations implements metav1.Object. kcp sets two annotations on each binding. Each call makes a new map: a map
+// that is kept would be the largest part of a packed binding, and bindings have few events.
 func (p *binding) GetAnnotations() map[string]string {
 	return map[string]string{logicalcluster.AnnotationKey: p.cluster, core.LogicalClusterPathAnnotationKey: p.path}
 }

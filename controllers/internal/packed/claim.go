@@ -24,7 +24,7 @@ type claim struct {
 // answer has the values in the status of a claim or record that differ from object to object.
 type answer struct {
 	at    int64 // last transition of the conditions, in seconds
-	block block // none: it has none
+	block block // the zero block: the object has none
 }
 
 // claimKey has the values that claims of one shape usually have in common.
@@ -59,7 +59,7 @@ func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *c
 	}
 }
 
-// shapeOfClaim is the shape of claims like this one.
+// shapeOfClaim returns the shape of claims like this one.
 func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	shape := c.DeepCopy()
 	status := &shape.Status
@@ -134,7 +134,8 @@ func (a answer) restore(conditions []metav1.Condition, cidr, address *string) {
 	}
 }
 
-// A number is the last bits of an address. A shape has in its place how many bits it has, so that there are few shapes.
+// A number is the last bits of an address. In its place, a shape has the count of its binary digits, so that there are
+// few shapes.
 
 // digitsOf returns how many binary digits a number has; -1 for none.
 func digitsOf(number *int64) int {

@@ -20,9 +20,9 @@ type home struct {
 	annotations map[string]string // the annotation that names the logical cluster; nil without kcp
 }
 
-// parse reads a UID. If the UID has an unusual form, text returns another form of it.
+// parse reads a UID. Of a UID in an unusual form, text returns another form.
 func parse(id types.UID) uuid.UUID {
-	read, _ := uuid.Parse(string(id)) // compared when it is unpacked
+	read, _ := uuid.Parse(string(id)) // pack compares what it unpacks
 	return read
 }
 
@@ -50,13 +50,14 @@ type head[S client.Object] struct {
 // rarity has values that only few objects have.
 type rarity struct {
 	labels      map[string]string
-	annotations map[string]string      // all of them, if it has more than its home; nil: those of its home
-	owner       *ipamv1alpha1.OwnerRef // the consumer that it names
+	annotations map[string]string      // all, if the object has more than its home; nil: it has those of its home
+	owner       *ipamv1alpha1.OwnerRef // the consumer that the object names; nil for none
 }
 
-// newHead takes the metadata that an object has for itself, and the consumer that it names.
+// newHead returns the head of an object: the metadata that each object has for itself, and the consumer that the object
+// names.
 func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner *ipamv1alpha1.OwnerRef) head[S] {
-	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // compared when it is unpacked
+	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // pack compares what it unpacks
 	h := head[S]{
 		home: at, shape: shape, name: meta.Name, uid: parse(meta.UID), version: version,
 		created: meta.CreationTimestamp.Unix(),
@@ -78,7 +79,7 @@ func (h *head[S]) whole(meta *metav1.ObjectMeta) {
 	meta.Labels, meta.Annotations = maps.Clone(h.GetLabels()), maps.Clone(h.GetAnnotations())
 }
 
-// owner is the consumer that the object names; nil for none.
+// owner returns the consumer that the object names; nil for none.
 func (h *head[S]) owner() *ipamv1alpha1.OwnerRef {
 	if h.rare == nil {
 		return nil
@@ -95,7 +96,7 @@ func blank(meta *metav1.ObjectMeta) {
 // GetObjectKind implements runtime.Object.
 func (h *head[S]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// The getters of metav1.Object. A selfLink, which no server sets any more, is in the copy alone.
+// The getters of metav1.Object. Only the unpacked copy has a selfLink, which no server sets any more.
 
 func (h *head[S]) GetNamespace() string               { return h.home.namespace }
 func (h *head[S]) GetName() string                    { return h.name }
@@ -127,7 +128,7 @@ func (h *head[S]) GetAnnotations() map[string]string {
 	return h.home.annotations
 }
 
-// readOnly has the setters of metav1.Object. An object of a cache is never changed.
+// readOnly has the setters of metav1.Object. They panic, because an object of a cache must not be changed.
 type readOnly struct{}
 
 func (readOnly) SetNamespace(string)                          { panic(changed) }
@@ -159,7 +160,7 @@ type block struct {
 func parseBlock(cidr string) block {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil {
-		return block{} // compared when it is unpacked
+		return block{} // pack compares what it unpacks
 	}
 	b := block{addr: p.Addr().As16(), length: uint8(p.Bits()), family: 6}
 	if p.Addr().Is4() {

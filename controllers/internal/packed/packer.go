@@ -21,8 +21,8 @@ import (
 const clusterAnnotation = "kcp.io/cluster"
 
 const (
-	// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep the homes and shapes
-	// that the Packer has forgotten.
+	// remembered bounds the number of homes, and of shapes of a kind, that a Packer remembers. Objects keep the homes and
+	// shapes that the Packer has forgotten.
 	remembered = 1 << 15
 	// rememberedBytes bounds the size of a kind's shapes, as JSON. A tenant can change a claim with a long spec as often
 	// as it likes, and each generation has another shape.
@@ -40,9 +40,9 @@ type Packer struct {
 
 type place struct{ cluster, namespace string }
 
-// Transform returns an object as a cache is to keep it. It is a TransformFunc of client-go, which a cache calls before
-// it keeps an object. It removes the metadata that no controller reads. The object may be packed already. It never
-// fails.
+// Transform returns an object as a cache is to keep it, without the metadata that no controller reads. A cache calls
+// it, as a TransformFunc of client-go, before it keeps an object. An object that is packed already stays as it is.
+// Transform never fails.
 func (p *Packer) Transform(obj any) (any, error) {
 	object, ok := obj.(client.Object)
 	if !ok || isPacked(obj) {
@@ -69,7 +69,7 @@ func Whole(obj client.Object) client.Object {
 	return obj
 }
 
-// Consumer returns the consumer of an IPClaim, packed or not; nil for none. It is to be read only.
+// Consumer returns the consumer of an IPClaim, packed or not; nil for none. It must not be changed.
 func Consumer(obj client.Object) *ipamv1alpha1.OwnerRef {
 	switch c := obj.(type) {
 	case *claim:
@@ -114,7 +114,8 @@ func AllocationID(obj client.Object) types.UID {
 }
 
 // HeldBy returns the name and allocation ID of the claim that an IPAllocation names, or from which it was retained;
-// both are empty if there is none. The IPAllocation may be packed. retained reports that it was retained.
+// both are empty if there is none. The IPAllocation may be packed. retained reports whether the IPAllocation was
+// retained.
 func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
 		return a.claim, cmp.Or(text(a.given), types.UID(a.holder.String())), false

@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// bound returns a claim as the controller leaves it, and its record.
+// bound returns a bound claim, as the controller leaves it, and its record.
 func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 	address := fmt.Sprintf("10.0.0.%d", i)
 	uid := types.UID(fmt.Sprintf("0b8a3a0e-6f0b-4d43-9d5a-%012x", i))
@@ -164,7 +164,8 @@ func TestTransform_SharesTheShapesOfNumbers(t *testing.T) {
 	}
 }
 
-// The sizes of packed objects are sizes in which Go allocates memory.
+// Go allocates memory in blocks of fixed sizes, such as 128 and 160 bytes. A packed claim and a packed record fit into
+// these two.
 func TestSize_FitsTheBlocksThatGoAllocates(t *testing.T) {
 	t.Parallel()
 	for kind, size := range map[string][2]uintptr{
@@ -335,7 +336,7 @@ func TestTransform_ReducesABinding(t *testing.T) {
 	}
 }
 
-// A binding with unusual values keeps these, too.
+// If a binding has unusual values in the fields that are kept, they are kept, too.
 func TestTransform_KeepsUnusualValuesOfABinding(t *testing.T) {
 	t.Parallel()
 	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))

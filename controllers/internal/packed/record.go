@@ -11,7 +11,7 @@ import (
 // allocation is a packed IPAllocation.
 type allocation struct {
 	head[*ipamv1alpha1.IPAllocation]
-	claim  string    // the claim that it names; empty for none
+	claim  string    // the name of the claim that the record names; empty for none
 	holder uuid.UUID // the UID of that claim
 	given  uuid.UUID // the allocation ID of that claim; zero for none
 	answer
@@ -40,13 +40,13 @@ func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAll
 		answer: answer{since(r.Status.Conditions), parseBlock(r.Status.AllocatedCIDR)},
 	}
 	if ref := r.Spec.ClaimRef; ref != nil {
-		both := r.Name + ref.Name // of one piece
+		both := r.Name + ref.Name // one allocation holds both names
 		p.name, p.claim, p.holder, p.given = both[:len(r.Name)], both[len(r.Name):], parse(ref.UID), parse(ref.AllocationID)
 	}
 	return p
 }
 
-// shapeOfRecord is the shape of records like this one.
+// shapeOfRecord returns the shape of records like this one.
 func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
 	shape := r.DeepCopy()
 	status := &shape.Status

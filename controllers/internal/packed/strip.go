@@ -13,7 +13,7 @@ import (
 // longest is the length, in bytes, up to which an annotation is cached. The usage samples of a pool take 2,850.
 const longest = 4 << 10
 
-// read reports whether a controller reads an annotation of a kind. Other annotations are not cached.
+// read reports whether a controller reads this annotation of objects of this kind. Other annotations are not cached.
 func read(obj client.Object, annotation string) bool {
 	switch annotation {
 	case clusterAnnotation, decode.Mark:

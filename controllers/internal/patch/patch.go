@@ -10,7 +10,7 @@
 // current object. The status is sent once more, if the facts on which it was decided have not changed: see sendStatus.
 //
 // Some status fields only repeat others for the columns of kubectl get. They are written together with other fields,
-// and never by themselves: an object of an older version gets them when it changes.
+// and never by themselves: an object that an older version wrote gets them with its next change.
 //
 // The status of an IPClaim is written in the version v1controller1.
 package patch
@@ -49,7 +49,7 @@ func Snapshot(obj client.Object) *Helper {
 func (h *Helper) Was() client.Object { return h.before }
 
 // Patch sends the differences from the snapshot: first metadata and spec, then the status. If the first write fails,
-// the second is not sent. If an object is gone that was being deleted, the write counts as successful, except for the
+// the second is not sent. If the object was being deleted, and is gone, the write counts as successful, except for the
 // status of an IPClaim. On success obj has the server's answer.
 func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) error {
 	if reflect.DeepEqual(h.before, obj) || equality.Semantic.DeepEqual(h.before, obj) {
@@ -153,8 +153,8 @@ func setStatus(obj client.Object, status map[string]any) error {
 	return nil
 }
 
-// ignoreGoneStatus returns the error of a status write. For an IPClaim, "not found" stays an error, because kcp also
-// answers so while it moves a workspace to another schema.
+// ignoreGoneStatus returns the error of a status write, unless the object was being deleted and is gone. For an
+// IPClaim, "not found" stays an error, because kcp also answers so while it moves a workspace to another schema.
 func ignoreGoneStatus(obj client.Object, err error) error {
 	if err == nil {
 		return nil
@@ -173,11 +173,11 @@ func ignoreGone(obj client.Object, err error) error {
 	return err
 }
 
-// ConflictDelay is how long a pass waits until its cache has caught up with a write.
+// ConflictDelay is how long a queue waits after a pass that failed because its cache lagged behind a write.
 const ConflictDelay = 50 * time.Millisecond
 
-// Reconcile lets pass change obj, and then writes the changes. It writes them even if pass has failed, because the
-// status says why. It returns the errors of both.
+// Reconcile calls pass, which may change obj, and then writes the changes. It writes them even if pass has failed,
+// because the status says why. It returns the errors of both.
 func Reconcile(ctx context.Context, c client.Client, obj client.Object, pass func(context.Context) error) error {
 	before := Snapshot(obj)
 	err := pass(ctx)
@@ -187,8 +187,8 @@ func Reconcile(ctx context.Context, c client.Client, obj client.Object, pass fun
 	return err
 }
 
-// Requeue returns what a queue does after a pass that ended with err. After a conflict it waits for ConflictDelay,
-// because a conflict only means that the cache lags.
+// Requeue returns the result of a reconcile that ended with err. After a conflict, the object is requeued after
+// ConflictDelay, because a conflict only means that the cache lags.
 func Requeue(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: ConflictDelay}, nil

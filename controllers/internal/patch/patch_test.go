@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// server counts the writes that it gets, and can refuse those of the main object.
+// server counts the writes that it gets, and can refuse the writes of the main object.
 type server struct {
 	client.Client
 	main, status int
@@ -68,11 +68,11 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	return s
 }
 
-// notFound is kcp's answer if the object is gone, and also if it does not serve the subresource.
+// notFound is kcp's answer if the object is gone, and also if kcp does not serve the subresource.
 var notFound = apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), "c")
 
-// served returns a claim in the version that the fake stores. ok is false if its own version
-// has no status subresource.
+// served returns a claim in the version that the fake stores. ok is false if the version of obj has no status
+// subresource.
 func (s *server) served(obj client.Object) (stored client.Object, ok bool) {
 	if claim, ok := obj.(*v1controller1.IPClaim); ok {
 		return &claim.IPClaim, slices.Contains(s.serves, "v1controller1")

@@ -18,7 +18,8 @@ import (
 // attempts is how often a status is sent before Patch returns the conflict.
 const attempts = 3
 
-// conditionsField is the one list of a status to which several writers write. Each has condition types of its own.
+// conditionsField is the one list of a status to which several writers write. Each writer has condition types of its
+// own.
 const conditionsField = "conditions"
 
 // columns are the status fields that only repeat others, for kubectl get.
@@ -63,8 +64,8 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 }
 
 // reread asks the server for the object as it is now. The client reads from a cache, and the stale cache was the cause
-// of the conflict. But the server answers an empty patch with the object. The patch is a dry run: kcp stores a new
-// object with "annotations": {}, and drops that with the first update, even an empty one.
+// of the conflict. So reread sends an empty patch, which the server answers with the object. The patch is a dry run:
+// kcp stores a new object with "annotations": {}, and would drop that field with the first update, even an empty one.
 func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
 	current := copyOf(obj)
 	nothing := client.RawPatch(types.MergePatchType, []byte("{}"))
@@ -81,8 +82,8 @@ func stands(decidedOn, current client.Object) bool {
 		decidedOn.GetDeletionTimestamp().IsZero() == current.GetDeletionTimestamp().IsZero()
 }
 
-// combine adapts the wanted changes to the changes that others have made to the status. It reports false if both have
-// changed the same field.
+// combine adapts the wanted changes to the changes that other clients have made to the status. It reports false if both
+// sides have changed the same field.
 func combine(wanted, before, theirs map[string]any) bool {
 	for field := range wanted {
 		if field != conditionsField && !equality.Semantic.DeepEqual(before[field], theirs[field]) {
@@ -98,8 +99,8 @@ func combine(wanted, before, theirs map[string]any) bool {
 	return ok
 }
 
-// mergeConditions takes our conditions that differ from before, and their conditions for the other types. ok is false
-// if both have changed the same condition.
+// mergeConditions returns our conditions, where they differ from before, and their conditions of all other types. ok is
+// false if both sides have changed the same condition.
 func mergeConditions(before, ours, theirs []any) (merged []any, ok bool) {
 	was, wanted := byType(before), byType(ours)
 	for _, condition := range theirs {

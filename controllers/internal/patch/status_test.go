@@ -26,7 +26,7 @@ func set(kind, reason string) func(*claim) {
 }
 
 // Between our read and our write, another client writes. Its changes are kept, and ours are written beside them. If
-// both have changed the same field, or a fact on which we have decided has changed, nothing is written.
+// both writes change the same field, or a fact on which we have decided has changed, ours is not sent again.
 func TestPatch_KeepsTheChangeOfAnotherClient(t *testing.T) {
 	bound := func(c *claim) { c.Status.Phase = ipamv1alpha1.ClaimBound }
 	for _, tt := range []struct {

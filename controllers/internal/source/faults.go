@@ -42,7 +42,8 @@ func (f *faults) reset() {
 	f.known = nil
 }
 
-// note counts an object of a list or an event that cannot be read, and logs it the first time.
+// note counts an object of a list or an event if it cannot be read, and logs each fault once. An object that can be
+// read, or was deleted, is not counted any more.
 func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Object) {
 	err := decode.Unreadable(obj)
 	f.mu.Lock()
@@ -72,8 +73,8 @@ func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Obj
 // count adds to the metric. The caller holds mu.
 func (f *faults) count(more int) { unreadable.WithLabelValues(f.kind).Add(float64(more)) }
 
-// Tell reports whether err says that an object cannot be read, and then records an event on the object. Do not retry: a
-// change of the object brings it back.
+// Tell reports whether err says that an object cannot be read. If so, Tell records an event on the object. Do not retry
+// then: a change of the object requeues it.
 func Tell(cl cluster.Cluster, err error) bool {
 	odd, ok := errors.AsType[*decode.UnreadableError](err)
 	if ok {

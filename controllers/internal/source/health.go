@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// patience is how long a list may take before the log says that it is overdue. The log repeats that after the same
-// time.
+// patience is how long a list may take before the log says that it is overdue. Until the list is complete, the log
+// repeats that at the same interval.
 const patience = 30 * time.Second
 
 // errSilent: the server has refused nothing, and the list is not complete yet.
@@ -74,7 +74,7 @@ func (h *health) tell(ctx context.Context) {
 	h.timer.Reset(patience)
 }
 
-// overdue collects the lists that are overdue.
+// overdue has the lists that were requested, and are not complete yet.
 var overdue = &overdueLists{
 	kinds: map[string]map[*health]time.Time{},
 	desc: prometheus.NewDesc("ipam_list_overdue_seconds",
@@ -82,13 +82,13 @@ var overdue = &overdueLists{
 		[]string{"kind"}, nil),
 }
 
-// overdueLists collects the lists that are overdue. Safe for concurrent use. Lock order: health.mu, then
-// overdueLists.mu.
+// overdueLists is a metric of the lists that were requested, and are not complete yet. Safe for concurrent use. Lock
+// order: health.mu, then overdueLists.mu.
 type overdueLists struct {
 	desc *prometheus.Desc
 
 	mu    sync.Mutex
-	kinds map[string]map[*health]time.Time // of each kind that was ever listed; and since when each is overdue
+	kinds map[string]map[*health]time.Time // by kind that was ever listed: when each missing list was requested
 }
 
 func (o *overdueLists) add(kind string, h *health, since time.Time) {

@@ -34,7 +34,7 @@ import (
 // and a list that is overdue.
 func Of(cfg *rest.Config, opts cache.Options, obj runtime.Object) toolscache.ListerWatcher {
 	s := &source{config: cfg, opts: opts, obj: obj, health: health{server: cfg.Host}}
-	if gvk, err := apiutil.GVKForObject(obj, opts.Scheme); err == nil { // or else get tells
+	if gvk, err := apiutil.GVKForObject(obj, opts.Scheme); err == nil { // if it fails, get returns the error
 		s.health.kind, s.faults.kind = gvk.Kind, gvk.Kind
 	}
 	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
@@ -50,7 +50,7 @@ type source struct {
 	ends   sync.Once
 }
 
-// end forgets the counted faults when ctx ends, which is the context of the cache.
+// end makes sure that the counted faults are forgotten when ctx, the context of the cache, ends.
 func (s *source) end(ctx context.Context) {
 	s.ends.Do(func() { context.AfterFunc(ctx, s.faults.reset) })
 }
@@ -116,7 +116,7 @@ func (s *source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	if !lists {
 		s.health.end()
 	}
-	// The reporter says 500 as client-go's own does: other codes are those of servers.
+	// The reporter says 500, like the one of client-go: any other code would look like the answer of a server.
 	return watch.NewStreamWatcherWithLogger(klog.FromContext(ctx),
 		&events{Decoder: decode.NewEvents(body, s.obj), ctx: ctx, source: s},
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")), nil
@@ -157,7 +157,7 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	}
 	object, ok := obj.(client.Object)
 	switch {
-	case !ok: // what went wrong
+	case !ok: // a Status that says what went wrong
 	case name != watch.Bookmark:
 		e.source.faults.note(e.ctx, name, object)
 	case object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":

@@ -83,7 +83,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// inform fills an informer from the server.
+// inform returns an informer that is filled from the server.
 func (s *server) inform() toolscache.SharedIndexInformer {
 	s.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -179,7 +179,7 @@ func TestOf_CountsAnOverdueList(t *testing.T) {
 	}
 }
 
-// When a cache ends, its metrics go.
+// When a cache ends, the metrics do not count its objects any more.
 func TestOf_CountsNothingAfterTheCacheEnds(t *testing.T) {
 	t.Run("a cache that ends", func(t *testing.T) {
 		s := newServer(t, true, pool("odd", tooMany))
