@@ -14,25 +14,25 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Grace is how long a block is kept whose CREATE was answered and whose claim was not seen. The API server ends a
+// Grace is how long a block is kept after its CREATE was answered, if the claim is not seen. The API server ends a
 // request after 60 s, and after that the CREATE cannot succeed any more. The other 15 s allow for the clocks of
 // replicas, which may differ.
 const Grace = 75 * time.Second
 
-// MaxUnseen is how many CREATEs of one tenant may be answered whose claims were not seen. A claim that was created is
-// seen within milliseconds. So if there are many, most of them have failed.
+// MaxUnseen limits the answered CREATEs of one tenant whose claims were not seen. A claim that was created is seen
+// within milliseconds. So if there are many such CREATEs, most of them have failed.
 const MaxUnseen = 64
 
 const (
 	// turn is the time after the answer to a CREATE during which no other CREATE of the same name is answered, unless the
-	// claim was seen. At most one of them succeeds.
+	// claim was seen. At most one CREATE of a name succeeds.
 	turn = 5 * time.Second
 	// landing is the time after which a bind whose caller has given up was usually committed, if ever.
 	landing = 10 * time.Second
 )
 
 var (
-	// ErrUnseen: the tenant has MaxUnseen such CREATEs already.
+	// ErrUnseen: the tenant has MaxUnseen answered CREATEs already whose claims were not seen.
 	ErrUnseen = errors.New("too many CREATEs of this workspace were answered whose claims are not there; " +
 		"try again in a minute")
 	// ErrTurn: another CREATE of the name was answered a moment ago.
@@ -46,9 +46,9 @@ func Young(b ledger.Block, now time.Time) bool {
 }
 
 // Answers are the CREATEs that this process has answered with a block. Each stays until the claim was seen and its
-// record written. They save a live read of each claim, and the block of a CREATE that has failed is freed at once.
-// No rule of safety depends on them, because the next leader begins without any. Make them with NewAnswers; nil
-// remembers nothing. Safe for concurrent use.
+// record written. Answers save a live read of each claim, and let the block of a failed CREATE be freed at once. No
+// rule of safety depends on them, because the next leader begins without any. Make them with NewAnswers; nil remembers
+// nothing. Safe for concurrent use.
 type Answers struct {
 	clock   clock.WithTicker
 	suspect func(ledger.Holder)
@@ -74,12 +74,14 @@ type answer struct {
 	hinted time.Time // when the block was last hinted at
 }
 
-// NewAnswers makes Answers that hint at each block whose claim was not seen for Grace.
+// NewAnswers makes Answers. They hint at a block, by a call of suspect with its holder, when the CREATE has failed, and
+// when the claim was not seen for Grace.
 func NewAnswers(c clock.WithTicker, suspect func(ledger.Holder)) *Answers {
 	return &Answers{clock: c, suspect: suspect, of: map[ledger.ClusterName]*answers{}, last: map[ledger.Holder]*answer{}}
 }
 
-// Begin notes a CREATE that is about to get a block. ErrTurn and ErrUnseen refuse it.
+// Begin notes a CREATE that is about to get a block. It returns ErrTurn or ErrUnseen if the CREATE must not get one
+// now.
 func (a *Answers) Begin(h ledger.Holder) error {
 	if a == nil {
 		return nil
@@ -129,7 +131,7 @@ func (a *Answers) Unseen(h ledger.Holder) bool {
 }
 
 // Untold reports whether nobody can have seen a claim with the block, because the CREATE has failed, or the claim was
-// not seen. failed reports that the CREATE cannot succeed any more.
+// not seen. failed reports whether the CREATE cannot succeed any more.
 func (a *Answers) Untold(h ledger.Holder) (untold, failed bool) {
 	a.change(h, func(of *answer) { untold, failed = !of.stored, of.failed })
 	return untold, failed
@@ -145,8 +147,8 @@ func (a *Answers) Forget(h ledger.Holder) {
 	a.forget(h)
 }
 
-// Freed notes that the holder has nothing in the ledger, as far as is known. If the CREATE has failed, its bind may
-// still be committed later, so the block is hinted at once more.
+// Freed notes that the holder has nothing in the ledger, as far as is known. If the CREATE has failed just now, its
+// bind may still be committed. Then the block is hinted at once more, after landing.
 func (a *Answers) Freed(h ledger.Holder) {
 	if a == nil {
 		return
@@ -255,7 +257,7 @@ func (a *Answers) Start(ctx context.Context) error {
 	}
 }
 
-// due lists the holders at whose blocks to hint: of a failed CREATE after landing, of any other after Grace.
+// due lists the holders whose blocks to hint at now: landing after a CREATE that has failed, and Grace after any other.
 func (a *Answers) due() (due []ledger.Holder) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

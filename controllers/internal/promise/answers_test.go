@@ -60,7 +60,8 @@ func TestAnswers_FollowACreate(t *testing.T) {
 	}
 }
 
-// Of the CREATEs of one name, one at a time is answered, until its claim was seen, it has failed, or it is old.
+// Of the CREATEs of one name, one at a time is answered. The next one is answered when the claim was seen, or the
+// former CREATE has failed or is old.
 func TestAnswers_AllowOneCreateOfAName(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*Answers, ledger.Holder, *clocktesting.FakeClock){

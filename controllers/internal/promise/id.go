@@ -48,7 +48,7 @@ func IDOf(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimI
 	return ledger.ClaimID(claim.UID)
 }
 
-// Is reports whether a claim has an ID: its UID, or the one that it shows.
+// Is reports whether an ID is the UID of a claim, or the allocation ID that the claim shows.
 func Is(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim, id ledger.ClaimID) bool {
 	return id == ledger.ClaimID(claim.UID) || id == IDOf(cluster, claim)
 }

@@ -17,8 +17,9 @@ type Keeper struct {
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 }
 
-// Superseded reports whether a record is left over from a former claim of the name. own is the block, which a later
-// claim has now. The former claim has no block in the ledger any more, so the deletion of the record frees nothing.
+// Superseded reports whether a record is left over from a former claim of the name. own is the block that a later claim
+// of that name has now. If so, the former claim has no block in the ledger any more, and the deletion of its record
+// frees nothing.
 func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocation, own ledger.Block) (bool, error) {
 	if record == nil || record.Spec.ClaimRef != nil || record.Status.AllocatedCIDR != own.Prefix.String() {
 		return false, nil
@@ -27,9 +28,9 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 	return err == nil && !held, err
 }
 
-// Give gives a block to a claim that has the name of the block's holder. From then on the claim holds it by its UID.
-// The claim must have been read live. It shows the block, or gets the block of a former claim. ErrChanged: the block is
-// not as given, or the claim has another block.
+// Give gives a block to a claim that has the name of the block's holder. From then on the claim holds the block by its
+// UID. The claim must have been read live, and must either show the block, or follow a former claim that had it.
+// ErrChanged: the block is not as given, or the claim has another block.
 func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (ledger.Block, error) {
 	to := allocator.Successor{Holder: b.Holder}
 	to.Holder.Claim = ledger.ClaimID(claim.UID)

@@ -104,8 +104,9 @@ func (m *Maker) lift(at place) {
 	delete(m.bars, at)
 }
 
-// bar notes that a namespace forbids records, and returns the pause before the next try. A try that was under way
-// before does not make the pause longer. bar also forgets namespaces in which nobody has tried since.
+// bar notes that a namespace forbids records, and returns the pause before the next try. The result of a try that began
+// before the namespace was barred does not make the pause longer. bar also forgets namespaces in which nobody has tried
+// for an hour.
 func (m *Maker) bar(at place, probes bool, why error) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Place says where the record of a block is, and describes its pool.
 type Place struct {
-	// Name is the name of the record's slot.
+	// Name is the name of the record.
 	Name string
 	// Pool refers to the block's pool from the claim's workspace.
 	Pool ipamv1alpha1.PoolRef
@@ -86,8 +86,8 @@ func Address(block netip.Prefix) string {
 	return ""
 }
 
-// Retain removes the claim from a record. Record and block then stay until a user deletes the record, or until the time
-// until, if that is not zero.
+// Retain removes the claim from a record. Record and block then stay until a user deletes the record, or until the
+// given time, unless that is zero.
 func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder ledger.ClaimID, until time.Time) {
 	record.Status.Expires = nil
 	if !until.IsZero() {

@@ -19,8 +19,8 @@ import (
 type Slot struct {
 	// Name is the name of the record, or the name to give to a new one.
 	Name string
-	// Record is the record that names the claim name, as its claim or as the claim that it was retained from; nil if there
-	// is none. Its claim may be a former one: compare the UID.
+	// Record is the record of the claim that has this name, or the record that was retained from that claim; nil if there
+	// is none. The claim may be a former one of the same name: compare the UID.
 	Record *ipamv1alpha1.IPAllocation
 }
 
@@ -68,8 +68,8 @@ func Exists(
 	return false, nil
 }
 
-// get reads a record; nil if there is none. A cache names the kind of an object that it does not have, and a server the
-// resource. Any other 404 says nothing about the record.
+// get reads a record; nil if there is none. The "not found" of a cache names the kind of the object, and that of a
+// server names the resource. Any other 404 says nothing about the record.
 func get(ctx context.Context, reader client.Reader, namespace, name string) (*ipamv1alpha1.IPAllocation, error) {
 	record := &ipamv1alpha1.IPAllocation{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, record)

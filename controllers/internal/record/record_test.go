@@ -27,7 +27,7 @@ func held(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
 	return r
 }
 
-// kept returns a record as held does, which was retained.
+// kept returns such a record that was retained from the claim.
 func kept(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
 	r := held(name, claim, uid)
 	r.Spec.ClaimRef, r.Annotations = nil, map[string]string{ipamv1alpha1.AnnotationRetainedFrom: claim + "/" + string(uid)}
@@ -39,7 +39,7 @@ func newReader(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) 
 	return testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
 }
 
-// shownBy gives the records that a reader shows.
+// shownBy returns a function that reads records through a reader.
 func shownBy(t *testing.T, reader client.Reader) func(client.ObjectKey) (client.Object, error) {
 	return func(key client.ObjectKey) (client.Object, error) {
 		record, err := get(t.Context(), reader, key.Namespace, key.Name)
@@ -55,7 +55,7 @@ func TestFind_ReturnsTheRecordThatNamesTheClaim(t *testing.T) {
 		records []client.Object
 		slot    string
 		found   bool
-		exists  bool // one of the claim with the UID 1
+		exists  bool // a record of the claim with the UID 1
 	}{
 		"none":                                 {nil, names[0], false, false},
 		"its own":                              {[]client.Object{held(names[0], "c", "1")}, names[0], true, true},

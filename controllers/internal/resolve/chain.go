@@ -79,8 +79,8 @@ func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refu
 	}
 }
 
-// apart refuses a root with uniqueWithin if a class between it and the first class has uniqueWithin, too. Below such a
-// root, only the last class may have it.
+// apart refuses a root with uniqueWithin if a class between it and the lowest class has uniqueWithin, too. Of the
+// classes below such a root, only the lowest may have it.
 func (c chain) apart() *outcome.Refusal {
 	root := c.root()
 	if len(root.Spec.UniqueWithin) == 0 || len(c) < 3 {
@@ -99,8 +99,8 @@ func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Re
 	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
 }
 
-// sound checks a class of a chain by itself, and against the classes with the same parent. The schema refuses classes
-// that contradict themselves.
+// sound checks a class of a chain against the older classes with the same parent: all must have the same uniqueWithin.
+// The schema refuses classes that contradict themselves.
 func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	spec := class.Spec
 	if spec.ParentClassName == "" {
@@ -110,7 +110,7 @@ func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 		if older(other, class) && !sameRoles(other, class) {
 			name := " " + strconv.Quote(other.Name)
 			if !Published(other) {
-				name = "" // not everybody may know of it who sees this class
+				name = "" // some workspaces that may see this class may not see the other one
 			}
 			return broken(class, "it has another uniqueWithin than the older class%s, which takes blocks from the same pools",
 				name)

@@ -67,8 +67,8 @@ func defaultClass(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) 
 	return v4, ok4
 }
 
-// Default returns the class that counts, of those that are marked as the default of a family: the oldest, then the
-// first by name.
+// Default returns the class that counts as the default of a family: of the classes that are marked as such, the oldest,
+// then the first by name.
 func Default(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) (*ipamv1alpha1.IPClass, bool) {
 	ofFamily := slices.DeleteFunc(slices.Clone(marked), func(c *ipamv1alpha1.IPClass) bool {
 		return c.Spec.IPFamily != family || !IsDefault(c)
@@ -98,7 +98,7 @@ func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
 }
 
 // classLength returns the prefix length that a claim gets by a class, in a pool of the class above. If above is nil,
-// the pool may be any.
+// the block may be in any pool.
 func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	lengths := classBounds(class)
 	if above != nil {
@@ -172,9 +172,9 @@ func poolLength(class *ipamv1alpha1.IPClass) int {
 }
 
 // Unmet returns what CREATE does with a claim that cannot be met now. The claim's own word counts first, then the word
-// of its class. If neither says anything, a class of networks refuses, and so does a claim for a range, because
-// programs that read the answer make these claims. Any other claim gets the fallback. The class is nil if the claim has
-// none.
+// of its class. If neither says anything, a claim by a class of networks is refused, and so is a claim for a range,
+// because programs that read the answer make such claims. Any other claim gets the fallback. The class is nil if the
+// claim has none.
 func Unmet(
 	claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass, fallback ipamv1alpha1.UnmetPolicy,
 ) ipamv1alpha1.UnmetPolicy {

@@ -24,7 +24,8 @@ const (
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 
-// place is the usual world: a class, and two pools that serve it, one of the claim's workspace and one of the platform.
+// place returns the usual world: a class, and the pools that serve it, one of the claim's workspace and two of the
+// platform.
 func place() world {
 	return world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("c", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))},
@@ -228,7 +229,7 @@ func TestResolve_PrefersTheReclaimPolicyOfTheClaim(t *testing.T) {
 	}
 }
 
-// checkReason fails unless err is a refusal for the reason; no reason, no error.
+// checkReason fails the test unless err is a refusal for this reason. If the reason is empty, err must be nil.
 func checkReason(t *testing.T, err error, want ipamv1alpha1.Reason) {
 	t.Helper()
 	var refusal *outcome.Refusal

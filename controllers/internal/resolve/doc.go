@@ -7,5 +7,5 @@
 //	      ──▶ those that are ready, of the family, within bounds
 //	      ──▶ ordered by the strategy
 //
-// A class or pool that a workspace may not use looks to it exactly like one that does not exist.
+// To a workspace, a class or pool that it may not use looks exactly like one that does not exist.
 package resolve

@@ -88,7 +88,7 @@ func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 	return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "%s lies in no pool that may serve this claim", plan.Exact)
 }
 
-// exactIn returns the block that the claim asks for in a pool that passes.
+// exactIn returns the block that the claim asks for in a pool that can serve it; the zero Prefix if it takes any.
 func (f *filter) exactIn(pool *ipamv1alpha1.IPPool) netip.Prefix {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *filter) exactIn(pool *ipamv1alpha1.IPPool) netip.Prefix {
 	return exact
 }
 
-// exact returns the prefix at the address that the claim asks for, with the filter's length.
+// exact returns the prefix that the claim asks for by address; the zero Prefix if it asks for none.
 func (f *filter) exact() netip.Prefix {
 	exact, _ := askedPrefix(f.query.Claim)
 	return exact
@@ -177,7 +177,7 @@ func poolBounds(pool *ipamv1alpha1.IPPool) bounds {
 	return b
 }
 
-// Family is the family of a prefix.
+// Family returns the family of a prefix.
 func Family(p netip.Prefix) ipamv1alpha1.IPFamily {
 	if p.Addr().Is4() {
 		return ipamv1alpha1.IPv4

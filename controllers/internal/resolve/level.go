@@ -17,8 +17,8 @@ type Level struct {
 	Class *ipamv1alpha1.IPClass
 	// Derived identifies the pool by class, workspace and scope.
 	Derived ledger.Derived
-	// Space is the address space of the pool above in which the pool is carved; nil: it is carved in the pool above
-	// itself.
+	// Space is the address space in which the pool is carved, and which belongs to the pool above; nil: it is carved in
+	// the pool above itself.
 	Space *Space
 	// Length is the prefix length of the pool.
 	Length int
@@ -38,8 +38,8 @@ type Level struct {
 	Limit *big.Int
 }
 
-// Space identifies the address space of a pool in which a block is bound: the block of a claim, or of a pool that is
-// carved for it.
+// Space identifies an address space of a pool. The block of a claim is bound in it, or the block of a pool that is
+// carved for a claim.
 type Space struct {
 	Workspace ledger.ClusterName // empty: all workspaces share the address space, and the pool that is carved in it
 	Scope     ledger.Scope
@@ -62,7 +62,7 @@ func (s *Space) In(of ledger.PoolID) ledger.PoolID {
 	return ledger.AddressSpaceID(of, s.Workspace, s.Scope)
 }
 
-// Begins describes the address space of a pool, for the request whose block may begin it; nil if s is nil.
+// Begins describes the address space of a pool, for a request whose block may be the first one in it; nil if s is nil.
 func (s *Space) Begins(of ledger.PoolID) *ledger.Derived {
 	if s == nil {
 		return nil
@@ -91,8 +91,8 @@ func (q Query) levels(classes chain) []Level {
 	return levels
 }
 
-// ask gives the last level the length, or the CIDR, that a claim for a range asks for. If it asks for a CIDR, each
-// level above gets the CIDR that contains it.
+// ask gives the last level the length, or the CIDR, that a claim for a range asks for. If the claim asks for a CIDR,
+// each level above gets the CIDR that contains the one asked for.
 func (q Query) ask(levels []Level) {
 	last := &levels[len(levels)-1]
 	if asked, err := askedLength(q.Claim); err == nil && asked != 0 {

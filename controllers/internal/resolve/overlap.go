@@ -17,8 +17,8 @@ type Overlap struct {
 	Owner, Platform directory.Workspace
 }
 
-// Foreign describes from where else the owner of the pool may get addresses of it; empty: from nowhere. It names only a
-// pool of the owner, or a class by which the owner may claim, and never a pool of another workspace.
+// Foreign says from where else the owner of the pool may get addresses that the pool has, too; empty: from nowhere. It
+// names only a pool of the owner, or a class by which the owner may claim, and never a pool of another workspace.
 func (o Overlap) Foreign(catalog Catalog) string {
 	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.Carved() {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// Ready reports whether a pool has its CIDR. An exhausted pool is ready, too.
+// Ready reports whether a pool has its CIDR, and is not being deleted. An exhausted pool is ready, too.
 func Ready(pool *ipamv1alpha1.IPPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated) &&
 		pool.DeletionTimestamp.IsZero()
@@ -73,8 +73,9 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	return f.plan(pools, owner, missing)
 }
 
-// byClassAlone refuses a pool that serves only claims by class: no claim that names the pool, and no child. If the pool
-// is in another workspace, the refusal is the same as for a pool that does not exist.
+// byClassAlone refuses a pool to a claim that names or selects it, and to a child pool, if the pool serves only claims
+// by class, or only another scope. If the pool is in another workspace, the refusal is the same as for a pool that does
+// not exist.
 func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
 	why := ""
 	switch {
@@ -96,8 +97,8 @@ func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner dir
 	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q %s", pool.Name, why)
 }
 
-// in names, for a message, the workspace in which a pool was searched. The words are the same whether the pool exists,
-// and whether the claim may use it.
+// in returns words for the workspace in which a pool was searched. They are the same whether or not the pool exists,
+// and whether or not the claim may use it.
 func (q Query) in(ref *ipamv1alpha1.ProjectRef) string {
 	if ref == nil || ref.Name == q.From.Path {
 		return "here"
@@ -123,7 +124,7 @@ func (q Query) workspace(catalog Catalog, ref *ipamv1alpha1.ProjectRef) (directo
 }
 
 // mayName reports whether a claim may name the pool. A pool of visibility Platform in another workspace serves only
-// through classes, and by its slices.
+// claims by class, and its own slices.
 func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if owner.Cluster != q.From.Cluster && pool.Spec.Visibility != ipamv1alpha1.VisibilityShared &&
 		(q.slice == nil || !IsSlice(q.slice, pool)) {
@@ -162,7 +163,7 @@ func (f *filter) plan(
 	return plan, nil
 }
 
-// onlyLength returns the length that a pool hands out, if there is only one.
+// onlyLength returns the length that a pool hands out, if there is only one; 0 if there are several.
 func onlyLength(pool *ipamv1alpha1.IPPool) int {
 	if a := pool.Spec.Allocation; a.MinPrefixLength == a.MaxPrefixLength {
 		return int(a.MinPrefixLength)

@@ -59,7 +59,7 @@ func TestResolve_ServesAClaimThatChoosesItsPool(t *testing.T) {
 	}
 }
 
-// A refusal does not show whether a pool or class does not exist, or may not be used.
+// The refusal is the same whether a pool or class does not exist, or may not be used.
 func TestResolve_HidesWhatMayNotBeUsed(t *testing.T) {
 	w := world{
 		classes: []*ipamv1alpha1.IPClass{gen.Class("secret", isShared, gen.Consumers{"root:other"})},
@@ -102,7 +102,8 @@ func TestParentQuery_ChecksTheParent(t *testing.T) {
 	}
 }
 
-// A slice is carved from a platform's pool that its workspace may not name. A pool that only looks like a slice is not.
+// A slice is carved from a pool of the platform that the slice's workspace may not name. A pool that only looks like a
+// slice is not.
 func TestParentQuery_CarvesSlices(t *testing.T) {
 	parent := ready(gen.Pool("p", gen.Slices(24), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Consumers{"root:acme:*"}))
 	for _, tt := range []struct {
@@ -127,7 +128,7 @@ func TestParentQuery_CarvesSlices(t *testing.T) {
 	}
 }
 
-// slice returns a child of the platform's pool p. An empty label is left out.
+// slice returns a child of the platform's pool p. If of is empty, the child has no label that marks it as a slice.
 func slice(name string, length int32, of string) *ipamv1alpha1.IPPool {
 	child := gen.Pool(name, gen.ChildOf("p", length))
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: platform.Path}

@@ -29,7 +29,7 @@ type Catalog interface {
 	Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool
 	// Workspace finds a workspace by its path.
 	Workspace(path string) (directory.Workspace, bool)
-	// Room tells how a pool is used, as the strategies see it.
+	// Room returns how much of a pool is free, as the strategies see it.
 	Room(pool *ipamv1alpha1.IPPool, length int) Room
 }
 
@@ -81,7 +81,8 @@ type Plan struct {
 	// Length and Strategy are those of the block in the last pool of the Chain.
 	Length   int
 	Strategy ipamv1alpha1.Strategy
-	// Space is the address space of a pool to bind in; nil: the pool itself.
+	// Space is the address space in which the block is bound, whichever pool that is in; nil: the block is bound in the
+	// pool itself.
 	Space *Space
 	// Unfit are the refusals of pools that could serve the claim, if they handed out its length.
 	Unfit []*outcome.Refusal
@@ -137,7 +138,8 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	return plan, nil
 }
 
-// candidates finds the pools that serve the claim, or its chain. They name the root class.
+// candidates finds the pools that serve the claim, or from which its chain may be carved. Each of these pools names the
+// root class.
 func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 	root := levels.root()
 	f := filter{query: q, catalog: catalog, family: plan.Family, length: plan.Length}
@@ -188,8 +190,8 @@ func (q Query) tiers() []directory.Workspace {
 	return []directory.Workspace{q.From, q.Platform}
 }
 
-// mayDraw reports whether a claim by class may get a block of the pool. It may for any pool of its own workspace, and
-// for the platform's pools that are for all workspaces.
+// mayDraw reports whether a claim by class may get a block of the pool. It may if the pool is in its own workspace, or
+// is a pool of visibility Platform that admits this workspace.
 func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if owner.Cluster == q.From.Cluster {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// authored reports whether somebody has written a pool. Pools that the system makes serve the classes below theirs, and
-// are found in the ledger, because the fields of an object prove nothing.
+// authored reports whether a user has written a pool. The pools that the system makes serve the classes below their own
+// class. They are found in the ledger, because the fields of an object prove nothing.
 func authored(pool *ipamv1alpha1.IPPool) bool { return pool.Spec.ClassRef == nil }
 
 // inScope reports whether a pool serves a scope: the scope names the same object in each role of the pool.
@@ -23,7 +23,7 @@ func inScope(pool *ipamv1alpha1.IPPool, scope ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// within names, for a message, the scope for which no pool was found; empty without a scope.
+// within returns words for the scope for which no pool was found; empty without a scope.
 func within(scope ipamv1alpha1.Scope) string {
 	if len(scope) == 0 {
 		return ""
@@ -108,8 +108,8 @@ func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	})
 }
 
-// agrees reports whether the classes of a pool agree, and remembers if they do not. The status of the pool names these
-// classes.
+// agrees reports whether the classes of a pool agree, and notes a refusal if they do not. The status of the pool names
+// the classes that differ.
 func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
 	differs := d.differ(pool) != ""
 	if differs {

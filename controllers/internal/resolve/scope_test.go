@@ -77,7 +77,7 @@ func TestParent_RefusesPoolsThatServeByClassAlone(t *testing.T) {
 	}
 }
 
-// Classes may share a pool if they are unique within the same roles.
+// Classes may share a pool only if they are unique within the same roles.
 func TestResolve_RefusesClassesThatDiffer(t *testing.T) {
 	w := apart()
 	for pool, want := range map[string]string{

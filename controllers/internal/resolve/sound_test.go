@@ -67,8 +67,8 @@ func overlapping(w *world, classes ...string) {
 	}
 }
 
-// The last class of a chain may be unique within roles of its pools, even if the root is, too. Then claims may use no
-// class below it.
+// If the root has uniqueWithin, only the last class of a chain may have it, too. Claims may use no class below such a
+// last class.
 func TestChain_RefusesClassesBelowTheLastWithUniqueWithin(t *testing.T) {
 	w := networks()
 	overlapping(&w, "vpc", "subnet")
@@ -101,8 +101,7 @@ func TestChain_HasEightClassesAtMost(t *testing.T) {
 	}
 }
 
-// The roles are those of uniqueWithin and of each poolPer of the chain, without the words that say to whom the pools
-// belong.
+// The roles of a chain are those of uniqueWithin and of each poolPer, without project and allProjects.
 func TestChain_JoinsTheRolesOfItsClasses(t *testing.T) {
 	w := networks()
 	w.class("endpoint").Spec.UniqueWithin = []string{"zone", "network"}
@@ -116,8 +115,8 @@ func TestChain_JoinsTheRolesOfItsClasses(t *testing.T) {
 	}
 }
 
-// The claim's own word counts first, then the class's. Without either, a class of networks refuses, and any other class
-// does what the controller was told.
+// The claim's own word counts first, then the word of its class. Without either, a claim by a class of networks is
+// refused, and any other claim gets what the controller was told.
 func TestUnmet_PrefersTheWordOfTheClaim(t *testing.T) {
 	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
 	for _, tt := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// If namespaces are the tenants, each has pools and address spaces of its own. The namespace is in the names of its
-// pools.
+// If namespaces are the tenants, each namespace has pools and address spaces of its own. The name of such a pool
+// contains the name of the namespace.
 func TestResolve_GivesNamespacesPoolsOfTheirOwn(t *testing.T) {
 	w, from := networks(), directory.Workspace{Cluster: ledger.ByNamespace("uid"), Path: "local"}
 	w.class("endpoint").Spec.UniqueWithin = []string{"network"}
