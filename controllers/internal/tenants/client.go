@@ -54,9 +54,9 @@ func newWriter(endpoint *rest.Config, scheme *runtime.Scheme) (client.Client, er
 	return client.New(cfg, client.Options{HTTPClient: web, Scheme: scheme, Mapper: mapper})
 }
 
-// workspaceClient is the client of a workspace. It reads from the cache. It writes by the writer of the endpoint, with
-// the verbs that the controllers use. A request with another verb names no workspace, and the router refuses it. Safe
-// for concurrent use.
+// workspaceClient is the client of a workspace. It reads from the cache. It writes through the writer of the endpoint,
+// with the verbs that the controllers use. A request with another verb names no workspace, and the router refuses it.
+// Safe for concurrent use.
 type workspaceClient struct {
 	client.Client // the writer
 	reader        client.Reader

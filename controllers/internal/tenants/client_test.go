@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// echo is a server that answers a write with the object that it got, and notes the path.
+// echo is a server that answers every request with an object named web, and notes method and path.
 type echo struct {
 	mu   sync.Mutex
 	seen []string

@@ -18,9 +18,10 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Bound returns the cluster of a workspace as soon as the pools of its endpoint are cached. Get does so only when its
-// claims and records are cached, too, which takes two minutes for a million. Until then Bound reads claims and records
-// from the server. The error is [multicluster.ErrClusterNotFound] if no endpoint shows the workspace as bound.
+// Bound returns the cluster of a workspace as soon as the pools of its endpoint are cached. Get does so only when the
+// claims and records of the endpoint are cached, too, which takes two minutes for a million. Until then Bound reads
+// claims and records from the server. The error is [multicluster.ErrClusterNotFound] if no endpoint shows the workspace
+// as bound.
 func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	if t := p.engaged.tenant(name); t != nil {
 		return t, nil
@@ -33,7 +34,7 @@ func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (clus
 	return e.(*endpoint).early(name)
 }
 
-// early returns the cluster of a workspace that is not engaged. It records no events.
+// early returns the cluster of a workspace that is not engaged. That cluster records no events.
 func (e *endpoint) early(name multicluster.ClusterName) (cluster.Cluster, error) {
 	cached, err := e.scoped(name)
 	if err != nil {
@@ -43,7 +44,7 @@ func (e *endpoint) early(name multicluster.ClusterName) (cluster.Cluster, error)
 	close(ended)
 	t := &tenant{name: name, at: e, ended: ended}
 	t.cache = early{Cache: cached, server: workspaceClient{Client: e.writer, name: name}}
-	// It has the methods of a cluster alone: Kept reads caches that may not be there yet.
+	// The result has the methods of a cluster alone: Kept reads caches that may not be there yet.
 	return struct{ cluster.Cluster }{t}, nil
 }
 

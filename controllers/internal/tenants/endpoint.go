@@ -51,7 +51,7 @@ type endpoint struct {
 	logger    logr.Logger
 }
 
-// open makes an endpoint. It does not follow the endpoint yet.
+// open makes an endpoint. To follow the endpoint, call run.
 func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
 	cfg := rest.CopyConfig(p.opts.Config)
 	cfg.Host = url

@@ -149,7 +149,7 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 		defer close(noted)
 		p.followed.Store(toolscache.WaitForCacheSync(ctx.Done(), handler.HasSynced))
 	}()
-	err = p.slices.Start(ctx) // returns when its handlers have
+	err = p.slices.Start(ctx) // returns when no handler runs any more
 	<-noted
 	p.keep(nil)
 	return err
@@ -212,7 +212,7 @@ func (p *Provider) tell(gap string) {
 func (p *Provider) serve(ctx context.Context, url string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()                       // of an endpoint that was not opened to the end
-	p.roster.await(url, kindBindings, 0) // again, if it was followed before
+	p.roster.await(url, kindBindings, 0) // once more, if the endpoint was followed before
 	logger := p.opts.Logger.WithValues("endpoint", url)
 	e, err := p.open(ctx, url, logger)
 	if err == nil {

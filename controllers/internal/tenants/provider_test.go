@@ -29,7 +29,7 @@ func TestProvider_EngagesWhatIsBound(t *testing.T) {
 	s.sees("-a", "-b")
 }
 
-// A workspace that the controllers do not engage is tried again until they do. The others do not wait for it.
+// A workspace that the controllers do not engage is tried again until they do. Other workspaces do not wait for it.
 func TestProvider_TriesARefusedWorkspaceAgain(t *testing.T) {
 	s := newScene(t)
 	s.refused["a"] = true

@@ -22,24 +22,24 @@ const listing = 10 * time.Minute
 // concurrent use.
 type roster struct {
 	clock   clock.PassiveClock
-	engaged func(multicluster.ClusterName) bool // as of now
+	engaged func(multicluster.ClusterName) bool // whether the controllers have engaged a workspace
 
 	mu      sync.Mutex
 	bound   map[multicluster.ClusterName]bool
 	missing map[multicluster.ClusterName]absence // workspaces that are bound and not engaged
-	filled  map[string]bool                      // endpoints, by URL
+	filled  map[string]bool                      // endpoints whose caches are filled, by URL
 	awaits  map[string]await                     // the next list of each endpoint in the slice, by URL
-	listed  bool                                 // at some time, no missing list has made the replica unready
+	listed  bool                                 // at some time, the replica was ready as far as lists go
 }
 
-// kindBindings is the first list that an endpoint sends.
+// kindBindings names the first list that an endpoint sends.
 const kindBindings = "APIBindings"
 
 // await describes the next list of an endpoint.
 type await struct {
 	kinds    string        // empty: the endpoint has sent all lists
 	since    time.Time     // when the endpoint began to lack a list
-	patience time.Duration // for so long a missing list does not count
+	patience time.Duration // how long a missing list does not count
 }
 
 // absence describes a workspace that is bound and not engaged.
@@ -71,9 +71,9 @@ func (r *roster) fill(url string, filled bool) {
 	filledEndpoints.Set(float64(len(r.filled)))
 }
 
-// await notes the next list of an endpoint, which the replica needs to serve the endpoint's workspaces. Without kinds
-// it needs none. A replica that was ready before allows a minute for each endpoint that is new, or is opened again:
-// otherwise the first tenant of a shard would make all replicas unready at once.
+// await notes the next list of an endpoint, which the replica needs to serve the endpoint's workspaces. If kinds is
+// empty, it needs no further list. A replica that was ready before allows a minute for each endpoint that is new, or is
+// opened again: otherwise the first tenant of a shard would make all replicas unready at once.
 func (r *roster) await(url, kinds string, patience time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +172,8 @@ func (r *roster) count(name multicluster.ClusterName) {
 // shard that is away must not end the service for the workspaces of other shards. Metrics show the missing shard.
 //
 // Ready also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a
-// readiness check, the same on a leader and on a standby, which engages the workspaces to have their caches filled.
+// readiness check, the same on a leader and on a standby: a standby also engages the workspaces, so that their caches
+// are filled.
 //
 // A single workspace that cannot be engaged leaves the replica ready: a tenant with a broken workspace must not end the
 // service for all others, and another replica would not serve that workspace either. Metrics show it.

@@ -47,8 +47,8 @@ func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
 	a.recount(name)
 }
 
-// A replica that engages no workspace is not ready, after a grace time. A replica that serves some is ready, whichever
-// workspaces are missing. Metrics show these.
+// If workspaces are bound, a replica that engages none of them is not ready, after a grace time. A replica that serves
+// some is ready, whichever workspaces are missing. Metrics show the missing ones.
 func TestRoster_IsReadyIfAnyWorkspaceIsEngaged(t *testing.T) {
 	r := newAttendance(t)
 	r.wants("no workspace is bound")
@@ -92,8 +92,8 @@ func TestRoster_IsNotReadyBeforeTheLists(t *testing.T) {
 	r.wants("the slice lists none")
 }
 
-// A replica that was ready stays so for a while when the first tenant of a shard comes, or when an endpoint is opened
-// again. If that endpoint then lists nothing, the replica becomes unready, however often the endpoint is opened.
+// A replica that was ready stays ready for a while when the first tenant of a shard comes, or when an endpoint is
+// opened again. If that endpoint then lists nothing, the replica becomes unready, however often the endpoint is opened.
 func TestRoster_StaysReadyWhileAnEndpointComes(t *testing.T) {
 	r := newAttendance(t)
 	r.wants("there is no endpoint")

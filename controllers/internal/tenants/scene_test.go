@@ -46,7 +46,7 @@ type scene struct {
 
 	mu      sync.Mutex
 	lists   map[string]map[string]client.Object // the objects, by path and name
-	broken  map[string]int                      // paths that are answered with a status of HTTP
+	broken  map[string]int                      // the HTTP status with which a path is answered
 	history []happening                         // events, one for each version
 	news    chan struct{}                       // closed at a change
 	refused map[multicluster.ClusterName]bool   // workspaces that the manager refuses

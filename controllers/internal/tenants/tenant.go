@@ -52,12 +52,12 @@ func (t *tenant) Kept(kind client.Object, key client.ObjectKey) (client.Object, 
 	return obj.(client.Object), nil
 }
 
-// GetClient implements cluster.Cluster. It reads from the cache.
+// GetClient implements cluster.Cluster. The client reads from the cache.
 func (t *tenant) GetClient() client.Client {
 	return workspaceClient{Client: t.at.writer, reader: t.cache, name: t.name}
 }
 
-// GetAPIReader implements cluster.Cluster. It reads from the cache, too: see package live.
+// GetAPIReader implements cluster.Cluster. The reader reads from the cache, too: see package live.
 func (t *tenant) GetAPIReader() client.Reader { return t.cache }
 
 // GetConfig implements cluster.Cluster.
@@ -97,12 +97,12 @@ func (t *tenant) GetEventRecorder(name string) events.EventRecorder {
 	return &events.FakeRecorder{} // it records nothing
 }
 
-// events returns the workspace's recorders. They are made for its first event, because few workspaces have events, and
-// the recorders take two kilobytes.
+// events returns the workspace's recorders. They are made for the first event of the workspace, because few workspaces
+// have events, and the recorders take two kilobytes. The second result is false if no event can be recorded.
 func (t *tenant) events() (recorder.EventRecorderGetter, bool) {
 	select {
 	case <-t.ended:
-		return nil, false // those of the endpoint may be stopped, and new ones would never be
+		return nil, false // the recorders may be stopped already, and nothing would stop new ones
 	default:
 	}
 	made, err := t.at.recorders.GetProvider(t.at.config, logicalcluster.Name(t.name))
@@ -125,7 +125,7 @@ type engaged struct {
 	tenants map[multicluster.ClusterName]*tenant
 }
 
-// tenant returns a workspace that is engaged, or about to be, and else nil.
+// tenant returns a workspace that is engaged, or about to be; nil if it is neither.
 func (e *engaged) tenant(name multicluster.ClusterName) *tenant {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -156,8 +156,8 @@ func (e *engaged) taken(name multicluster.ClusterName) bool {
 	return t != nil && t.taken
 }
 
-// remove ends an engagement, and returns its tenant; nil if there is none. When the end is reported, the workspace is
-// not among the engaged ones any more.
+// remove ends an engagement, and returns its tenant; nil if there is none. It forgets the tenant first, so that a
+// component that sees the end does not find the workspace engaged.
 func (e *engaged) remove(name multicluster.ClusterName) *tenant {
 	e.mu.Lock()
 	t := e.tenants[name]
