@@ -259,7 +259,10 @@ func (p *pass) findLeft(ctx context.Context) (err error) {
 func (p *pass) findRetained(ctx context.Context) (err error) {
 	found := p.slot.Record
 	if p.facts.showing != blank {
-		p.decision.waits.enter([]topic{recordTopicOf(p.decision.from.Cluster, found.Namespace, found.Name)})
+		p.decision.waits.enter([]topic{
+			recordTopicOf(p.decision.from.Cluster, found.Namespace, found.Name),
+			{kind: nameTopic, cluster: p.decision.from.Cluster},
+		})
 		err = retains(found)
 	} else if p.former, err = p.decision.former(ctx, found); err != nil {
 		p.decision.waits.nowhere()

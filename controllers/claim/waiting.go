@@ -100,8 +100,7 @@ func (w *waiting) drop(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	return left.Value.uid, true
 }
 
-// of lists the claims that wait for the nameTopic of a workspace: its waiting claims, except those that wait for a
-// record alone.
+// of lists the waiting claims of a workspace. Each of them waits for the nameTopic of the workspace.
 func (w *waiting) of(cluster ledger.ClusterName) []mcreconcile.Request {
 	return w.on(topic{kind: nameTopic, cluster: cluster})
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -69,6 +71,29 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 				t.Errorf("%d withdrawn from the ledger, want one", lists.count)
 			}
 		})
+	}
+}
+
+// A claim shows a block, and waits for a retained record to be deleted. When its workspace leaves, the wait ends.
+func TestDeparted_EndsTheWaitForARecord(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	s.retains("c")
+	claim := reuses(gen.OfClass("internal"), gen.Address("10.0.0.16"))
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{
+		Pool: "uid-of-p", Class: "internal", Exact: netip.MustParsePrefix("10.0.0.16/28"), Length: 28, Holder: promise.HolderOf("tenant", claim),
+	}))(t)
+	shown := door.Answer{}
+	shown.Status.AllocatedCIDR, shown.Status.Phase = "10.0.0.16/28", ipamv1alpha1.ClaimBound
+	s.stored(claim, shown)
+	s.reconcile("c")
+	record := recordTopicOf("tenant", "default", ipamv1alpha1.AllocationName("default", "c"))
+	if len(s.waiting.on(record)) != 1 {
+		t.Fatal("the claim does not wait for the record")
+	}
+	s.Departed("tenant")
+	if left := s.waiting.on(record); len(left) > 0 {
+		t.Errorf("%v wait for the record of a workspace that has left, want none", left)
 	}
 }
 

@@ -157,6 +157,13 @@ var scarce = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetire_WaitsForACreationOfTheObject"},
 	},
 	{
+		Name:  "a claim still waits for a record after its workspace has left",
+		File:  "controllers/claim/facts.go",
+		Old:   "{kind: nameTopic, cluster: p.decision.from.Cluster},",
+		New:   "",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDeparted_EndsTheWaitForARecord"},
+	},
+	{
 		Name:  "an IPPool is created while a deletion that was given up is under way",
 		File:  "controllers/derived/published.go",
 		Old:   "defer p.exit(id)",
