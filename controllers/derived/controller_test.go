@@ -29,7 +29,7 @@ func TestReconcile_CreatesAMissingIPPool(t *testing.T) {
 }
 
 // Announce queues each derived pool once, to be published, and leaves out a pool that a user has written.
-func TestAnnounce_PublishesSoon(t *testing.T) {
+func TestAnnounce_QueuesEachDerivedPoolOnce(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	s.deletes(s.object(p))
@@ -249,7 +249,7 @@ func (s *scene) wantUnseen(p ledger.Pool) {
 }
 
 // An address space goes by itself with its last block. It stays while a block cools in it.
-func TestSweep_LeavesAddressSpacesToTheirLastBlock(t *testing.T) {
+func TestSweep_LeavesAnAddressSpaceUntilItsLastBlockIsGone(t *testing.T) {
 	s := newScene(t)
 	space := s.space("root")
 	s.bind(space, "c")
@@ -269,7 +269,7 @@ func TestSweep_LeavesAddressSpacesToTheirLastBlock(t *testing.T) {
 // A controller may be killed after any of its writes while it closes a range, and nobody may send the DELETE again. The
 // sweeps of the next controller open and publish the range again. When the claim is deleted later, no pool and no
 // IPPool is left.
-func TestCloseRange_LeavesTheRangeOpenIfItIsKilled(t *testing.T) {
+func TestCloseRange_LeavesTheRangeOpenIfTheProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	for writes, dead := 1, true; dead; writes++ {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {

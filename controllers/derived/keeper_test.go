@@ -121,7 +121,7 @@ func TestPublish_RefusesAForgedIPPool(t *testing.T) {
 
 // The cache may still show the IPPool of a former pool of the same name, which was retired a moment ago. So the IPPool
 // of a young pool is created whatever the cache shows.
-func TestPublish_DoesNotBelieveTheCacheOfAYoungPool(t *testing.T) {
+func TestPublish_IgnoresTheCacheForAYoungPool(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
 	before := s.object(p)

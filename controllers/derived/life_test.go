@@ -123,7 +123,7 @@ func TestStep_AsksForTheClaimAfterAFailover(t *testing.T) {
 
 // The first CREATE after a failover is served in a range without its IPPool only if the range's claim is there. If the
 // claim is gone, the range is retired. If the claim is Terminating, the range is closed.
-func TestPublish_AsksForTheClaimOfALostClosing(t *testing.T) {
+func TestPublish_AsksForTheClaimAfterAFailover(t *testing.T) {
 	t.Parallel()
 	stays := []string{"example.com/stays"}
 	for name, tt := range map[string]struct {

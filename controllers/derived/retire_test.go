@@ -99,7 +99,7 @@ func (frozen) Frozen(ledger.PoolID) bool { return true }
 
 // If a pool was not compared with its IPPool, the ledger may be an older copy that lacks blocks. Such a pool is neither
 // closed nor retired, although it seems to be empty. A pool without an IPPool is retired: no block of it was published.
-func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
+func TestRetire_FailsWhileTheLedgerMayHaveLostBlocks(t *testing.T) {
 	s := newScene(t)
 	claim, held := s.ranged("net", "held", "root", 24)
 	idle := s.network("net", "idle", "root", 24)

@@ -101,7 +101,7 @@ func TestRetirePool_LeavesPoolsInUseOpen(t *testing.T) {
 }
 
 // A ledger that may have lost blocks does not say that a class is unused.
-func TestRetireClass_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
+func TestRetireClass_FailsWhileTheLedgerMayHaveLostBlocks(t *testing.T) {
 	s := newScene(t)
 	s.network("net", "a", "root", 24)
 	s.Ledger.Recovery = frozen{s.Ledger.Recovery}

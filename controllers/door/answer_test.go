@@ -27,7 +27,7 @@ var boundAnswer = Answer{Status: ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.
 const boundStatus = `{"phase":"Bound","allocatedCIDR":"10.0.0.0/28"}`
 
 // What the client sends as status and as its owner never stays, whatever the answer is.
-func TestAnswer_Status(t *testing.T) {
+func TestAnswer_ReplacesTheStatusThatTheClientSent(t *testing.T) {
 	const (
 		plain  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
 		forged = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":{"phase":"Bound","allocatedCIDR":"192.0.2.0/28"}}`
@@ -60,7 +60,7 @@ func TestAnswer_Status(t *testing.T) {
 	}
 }
 
-func TestAnswer_ManagedFields(t *testing.T) {
+func TestAnswer_RemovesTheStatusFromManagedFields(t *testing.T) {
 	const object = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"},"managedFields":[
 		{"manager":"m","fieldsV1":{"f:spec":{},"f:status":{"f:phase":{}}}},
 		{"manager":"n","subresource":"status","fieldsV1":{"f:status":{}}},
@@ -84,7 +84,7 @@ func TestAnswer_ReturnsTheWarning(t *testing.T) {
 }
 
 // The Answerer gets the workspace, the claim and whether it is a dry run.
-func TestAnswer_Request(t *testing.T) {
+func TestAnswer_AsksWithWorkspaceClaimAndDryRun(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	req := creating(`{"metadata":{"name":"a","namespace":"other","uid":"u","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)
 	req.DryRun = new(true)
@@ -97,7 +97,7 @@ func TestAnswer_Request(t *testing.T) {
 }
 
 // A claim with generateName has its name before the Answerer sees it, and keeps it.
-func TestAnswer_GenerateName(t *testing.T) {
+func TestAnswer_NamesAClaimWithGenerateName(t *testing.T) {
 	for generate, want := range map[string]string{
 		"web-": `^web-[a-z0-9]{5}$`,
 		"a123456789-b123456789-c123456789-d123456789-e123456789-f123456789": `^a123456789-b123456789-c123456789-d123456789-e123456789-f12[a-z0-9]{5}$`,
@@ -117,9 +117,9 @@ func TestAnswer_GenerateName(t *testing.T) {
 	}
 }
 
-// TestAnswer_NotStorable: a claim that the server will refuse is not decided. It would leave a
+// TestAnswer_LeavesAClaimThatTheServerRefusesUndecided: a claim that the server will refuse is not decided. It would leave a
 // block for a while, and the corrected claim could not get the same address.
-func TestAnswer_NotStorable(t *testing.T) {
+func TestAnswer_LeavesAClaimThatTheServerRefusesUndecided(t *testing.T) {
 	for what, object := range map[string]string{
 		"no managed fields":            `{"metadata":{"name":"a","managedFields":[],"annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":"x"}`,
 		"no name":                      `{"metadata":{"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
@@ -147,7 +147,7 @@ func TestAnswer_NotStorable(t *testing.T) {
 
 // On kcp a claim without a logical cluster gets no answer. Elsewhere the annotation is anybody's
 // to write, and does not count.
-func TestAnswer_Cluster(t *testing.T) {
+func TestAnswer_NeedsALogicalClusterOnKCP(t *testing.T) {
 	const without = `{"metadata":{"name":"a"},"spec":{}}`
 	s := answering(t, boundAnswer, nil)
 	sameJSON(t, s.created(without), without)
@@ -166,7 +166,7 @@ func TestAnswer_Cluster(t *testing.T) {
 }
 
 // A claim that the schema will refuse costs no question and is not counted.
-func TestAnswer_Undecodable(t *testing.T) {
+func TestAnswer_LeavesAnUndecodableClaimUncounted(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	before := counted()
 	got := s.created(`{"metadata":{"name":"a"},"spec":{"prefixLength":"long"},"status":{"phase":"Bound"}}`)
@@ -178,7 +178,7 @@ func TestAnswer_Undecodable(t *testing.T) {
 
 // Every reason has the HTTP status of the documentation, and none asks clients to retry by
 // themselves.
-func TestAnswer_Refuse(t *testing.T) {
+func TestAnswer_RefusesWithTheHTTPStatusOfTheReason(t *testing.T) {
 	for reason, code := range map[ipamv1alpha1.Reason]int32{
 		ipamv1alpha1.ReasonPoolExhausted:        507,
 		ipamv1alpha1.ReasonQuotaExceeded:        403,
@@ -226,7 +226,7 @@ func TestAnswer_Refuse(t *testing.T) {
 }
 
 // When nobody can tell, a claim that says Refuse itself is refused.
-func TestAnswer_NobodyCanTell(t *testing.T) {
+func TestAnswer_RefusesAClaimThatSaysRefuseIfNobodyCanTell(t *testing.T) {
 	panics := answererFunc(func(context.Context, Request) (Answer, error) { panic("a nil map") })
 	hangs := answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
 		if ends, ok := ctx.Deadline(); !ok || time.Until(ends) >= timeout {
@@ -251,7 +251,7 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 }
 
 // A claim whose class says Refuse is refused, too, when nobody can tell: also by a replica that asks the leader.
-func TestAnswer_NobodyCanTellOfAClassThatRefuses(t *testing.T) {
+func TestAnswer_RefusesAClaimOfAClassThatSaysRefuseIfNobodyCanTell(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"the leader": answering(t, Answer{Refuse: true}, errAway), "a standby": answersOf(t, Answer{Refuse: true}, errAway).scene,
 	} {
@@ -263,7 +263,7 @@ func TestAnswer_NobodyCanTellOfAClassThatRefuses(t *testing.T) {
 }
 
 // A claim that lacks roles of its scope is told each of them.
-func TestAnswer_RefuseForMissingRoles(t *testing.T) {
+func TestAnswer_NamesEachMissingRole(t *testing.T) {
 	answer := Answer{Refuse: true, Roles: []string{"location", "network"}}
 	answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: "ScopeRolesMissing", Message: "because"}}
 	s := answering(t, answer, nil)
@@ -277,7 +277,7 @@ func TestAnswer_RefuseForMissingRoles(t *testing.T) {
 }
 
 // Answers are counted by their result.
-func TestAnswer_Metrics(t *testing.T) {
+func TestAnswer_CountsEachResult(t *testing.T) {
 	for _, tt := range []struct {
 		answer Answer
 		err    error

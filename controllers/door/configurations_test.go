@@ -65,7 +65,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // keep is called for a status that differs, unless the system writes it.
-func TestKeep_IsCalled(t *testing.T) {
+func TestKeep_IsCalledIfAUserChangesTheStatus(t *testing.T) {
 	const without, empty, bound, forged, absurd = `spec: {}`, `{spec: {}, status: {}}`, `{spec: {}, status: {phase: Bound}}`, `{spec: {}, status: {phase: Error}}`, `{spec: {}, status: x}`
 	for name, tt := range map[string]struct {
 		by       user.Info
@@ -96,7 +96,7 @@ func TestKeep_IsCalled(t *testing.T) {
 }
 
 // refuse is called for claims that say Refuse and that nobody has answered.
-func TestRefuse_IsCalled(t *testing.T) {
+func TestRefuse_IsCalledForUnansweredClaimsThatSayRefuse(t *testing.T) {
 	for object, want := range map[string]bool{
 		`spec: {}`:                    false,
 		`{}`:                          false,
@@ -115,7 +115,7 @@ func TestRefuse_IsCalled(t *testing.T) {
 }
 
 // Only the path whose URL kcp shows to tenants has no token, and only that one fails.
-func TestRegistration_Secrets(t *testing.T) {
+func TestRegistration_ShowsTenantsNoToken(t *testing.T) {
 	for _, webhook := range registered.mutating().Webhooks {
 		if url := *webhook.ClientConfig.URL; !strings.HasPrefix(url, "https://ipam.example.org:9443/secret/") || *webhook.FailurePolicy != admissionregistrationv1.Ignore {
 			t.Errorf("%s is at %s with policy %s, want the token and Ignore", webhook.Name, url, *webhook.FailurePolicy)
@@ -127,7 +127,7 @@ func TestRegistration_Secrets(t *testing.T) {
 	}
 }
 
-func TestEndpoint(t *testing.T) {
+func TestEndpoint_IsAURLOrAService(t *testing.T) {
 	for text, host := range map[string]string{
 		"https://127.0.0.1:9443":        "127.0.0.1",
 		"https://[2001:db8::1]:9443/":   "2001:db8::1",

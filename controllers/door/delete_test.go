@@ -113,7 +113,7 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 }
 
 // The DELETE of a range claim is refused with a Conflict while something is inside, and as unavailable if nobody can tell.
-func TestCloseRange_Answers(t *testing.T) {
+func TestCloseRange_RefusesWhileSomethingIsInside(t *testing.T) {
 	const claim = `{"metadata":{"name":"net","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"spec":{"target":"ScopeRange"}}`
 	for name, tt := range map[string]struct {
 		inside string
@@ -218,7 +218,7 @@ func TestCloseRange_LimitsConcurrentDryRuns(t *testing.T) {
 
 // A DELETE waits for pools that show blocks, records of claims, and claims that hold a range, unless the system deletes them. It
 // waits for nothing when a namespace goes.
-func TestDelete_IsCalled(t *testing.T) {
+func TestDelete_IsCalledUnlessTheSystemDeletes(t *testing.T) {
 	const used, unused = `status: {conditions: [{type: InUse, status: "True"}]}`, `status: {conditions: [{type: InUse, status: "False"}]}`
 	const held, ranged, block, bare = `spec: {claimRef: {name: web}}`, `spec: {target: ScopeRange}`, `spec: {target: Block}`, `spec: {}`
 	namespaces := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:namespace-controller"}

@@ -54,7 +54,7 @@ func bundleOf(t *testing.T, ring *keyring) []byte {
 }
 
 // Replicas have one token and trust each other's certificates; each has a key of its own.
-func TestKeyring_IsShared(t *testing.T) {
+func TestKeyring_GivesReplicasOneToken(t *testing.T) {
 	c, clock := newFake(), clocktesting.NewFakeClock(time.Now())
 	first, second := ringAt(t, c, clock), ringAt(t, c, clock)
 	if len(first.token()) < minToken || first.token() != second.token() {
@@ -73,7 +73,7 @@ func TestKeyring_IsShared(t *testing.T) {
 }
 
 // A replica that has lost the race to fill the Secret takes what the other has written.
-func TestKeyring_Race(t *testing.T) {
+func TestKeyring_TakesWhatAnotherReplicaHasWritten(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	var other *keyring
 	c := newFake()
@@ -92,7 +92,7 @@ func TestKeyring_Race(t *testing.T) {
 
 // Over five years, what is served is trusted by a bundle that was registered an hour before, and
 // bundles stay small.
-func TestKeyring_Renewal(t *testing.T) {
+func TestKeyring_ServesCertificatesThatAnOlderBundleTrusts(t *testing.T) {
 	const step, years = 5 * 24 * time.Hour, 5 * 365 * 24 * time.Hour
 	c, clock := newFake(), clocktesting.NewFakeClock(time.Now())
 	rings := []*keyring{ringAt(t, c, clock), ringAt(t, c, clock)}
@@ -123,7 +123,7 @@ func TestKeyring_Renewal(t *testing.T) {
 }
 
 // What is damaged is made again. What is sound stays, and nothing is written.
-func TestKeyring_Damaged(t *testing.T) {
+func TestKeyring_ReplacesOnlyWhatIsDamaged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage   func(map[string][]byte)
 		newToken bool
@@ -185,7 +185,7 @@ func resourceVersion(t *testing.T, c client.Client) string {
 
 // A Secret that is deleted is made again, with another token. One that cannot be read changes
 // nothing.
-func TestKeyring_Away(t *testing.T) {
+func TestKeyring_KeepsTheKeysWhileTheSecretCannotBeRead(t *testing.T) {
 	clock, away := clocktesting.NewFakeClock(time.Now()), error(nil)
 	c := interceptor.NewClient(newFake(), interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
@@ -214,7 +214,7 @@ func TestKeyring_Away(t *testing.T) {
 }
 
 // Before the Secret was read there is no certificate: connections fail, and nothing hangs.
-func TestKeyring_NotYet(t *testing.T) {
+func TestKeyring_HasNoCertificateBeforeItHasReadTheSecret(t *testing.T) {
 	ring := newKeyring(newFake(), secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))
 	if leaf, err := ring.Certificate(); err == nil {
 		t.Errorf("Certificate = %v, want an error", leaf)
@@ -233,7 +233,7 @@ func TestKeyring_NotYet(t *testing.T) {
 }
 
 // The certificate is for an address as well as for a name.
-func TestAuthority_Hosts(t *testing.T) {
+func TestAuthority_IssuesForNamesAndAddresses(t *testing.T) {
 	a := must.Get(newAuthority(time.Now()))(t)
 	for _, host := range []string{"ipam.example.org", "127.0.0.1", "2001:db8::1"} {
 		leaf := must.Get(a.issue(host, time.Now()))(t)
@@ -247,7 +247,7 @@ func TestAuthority_Hosts(t *testing.T) {
 }
 
 // Files are read again, so that a certificate that somebody else renews counts at once.
-func TestFiles_AreReplaced(t *testing.T) {
+func TestFiles_AreReadAgainEachTime(t *testing.T) {
 	dir := t.TempDir()
 	files := Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
 	if _, err := files.Certificate(); err == nil {

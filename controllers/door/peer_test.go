@@ -70,7 +70,7 @@ func answersOf(t *testing.T, answer Answer, err error) *pair {
 func (s *scene) address() string { return strings.TrimPrefix(s.base, "https://") }
 
 // A standby asks the leader, and answers as it does.
-func TestPeer_TheLeaderDecides(t *testing.T) {
+func TestPeer_GivesTheAnswerOfTheLeader(t *testing.T) {
 	p := answersOf(t, boundAnswer, nil)
 	before := counted()
 	req := creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)
@@ -96,14 +96,14 @@ func TestPeer_TheLeaderDecides(t *testing.T) {
 }
 
 // The leader's refusal is the standby's.
-func TestPeer_TheLeaderRefuses(t *testing.T) {
+func TestPeer_RefusesIfTheLeaderRefuses(t *testing.T) {
 	p := answersOf(t, Answer{Refuse: true}, nil)
 	if resp := p.review(p.answerPath(), creating(anyClaim)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
 		t.Errorf("the response is %+v, want the refusal of the leader", resp)
 	}
 }
 
-func TestPeer_DialsByItsOptions(t *testing.T) {
+func TestPeer_ConnectsByItsDialOption(t *testing.T) {
 	shared := newFake()
 	answers := answererFunc(func(context.Context, Request) (Answer, error) { return boundAnswer, nil })
 	p, ring := newPair(t, shared, shared, never(t), answers), newRing(t, shared)
@@ -124,7 +124,7 @@ func TestPeer_DialsByItsOptions(t *testing.T) {
 }
 
 // A replica that has become the leader decides by itself.
-func TestPeer_Elected(t *testing.T) {
+func TestPeer_DecidesByItselfOnceItLeads(t *testing.T) {
 	shared := newFake()
 	p := newPair(t, shared, shared, answererFunc(func(context.Context, Request) (Answer, error) { return boundAnswer, nil }), never(t))
 	p.elects()
@@ -138,7 +138,7 @@ func TestPeer_Elected(t *testing.T) {
 
 // Where the leader has no answer, CREATE is stored without one, and without what the client sent as one; or it is
 // refused, if the claim says so. Nothing is decided by another replica, and nothing goes round.
-func TestPeer_WithoutTheLeader(t *testing.T) {
+func TestPeer_LeavesClaimsUnansweredWithoutTheLeader(t *testing.T) {
 	const (
 		forged  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":{"phase":"Bound","allocatedCIDR":"192.0.2.0/28"}}`
 		refuses = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Refuse"}}`
@@ -198,7 +198,7 @@ func TestPeer_WithoutTheLeader(t *testing.T) {
 }
 
 // By the path between replicas too, only the token is let in, and no more than a review is read.
-func TestDecide_Hostile(t *testing.T) {
+func TestDecide_RejectsHostileRequests(t *testing.T) {
 	p := answersOf(t, boundAnswer, nil)
 	sane := []byte(`{"cluster":"c1","claim":{"metadata":{"name":"a","namespace":"default"}}}`)
 	for name, tt := range map[string]struct {
@@ -223,7 +223,7 @@ func TestDecide_Hostile(t *testing.T) {
 }
 
 // A standby asks the leader about DELETEs, too, and answers as it does. It decides none by itself.
-func TestPeer_TheLeaderDecidesDELETEs(t *testing.T) {
+func TestPeer_AsksTheLeaderAboutDELETEs(t *testing.T) {
 	const (
 		pool   = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}}}`
 		record = `{"metadata":{"name":"r","namespace":"n","uid":"u2","annotations":{"kcp.io/cluster":"t1"}}}`
@@ -298,7 +298,7 @@ func TestPeer_TheLeaderDecidesDELETEs(t *testing.T) {
 }
 
 // Where the leader does not answer, a range and a record are not decided, and the DELETE of a pool does not wait.
-func TestPeer_DELETEsWithoutTheLeader(t *testing.T) {
+func TestPeer_LeavesDELETEsUndecidedWithoutTheLeader(t *testing.T) {
 	peer := newPeer(Options{Leader: func(context.Context) (string, error) { return "127.0.0.1:1", nil }, Endpoint: Endpoint{URL: "https://127.0.0.1"}},
 		func() string { return "token" }, func() ([]byte, error) { return nil, nil })
 	must.Fail(peer.Released(t.Context(), "t1", &ipamv1alpha1.IPAllocation{}))(t, errLeader)

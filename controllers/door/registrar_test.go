@@ -52,7 +52,7 @@ func stored(t *testing.T, c client.Client) ([]admissionregistrationv1.MutatingWe
 }
 
 // What is registered is written once, again when it differs, and not else.
-func TestRegistrar(t *testing.T) {
+func TestRegistrar_WritesOnlyWhatDiffers(t *testing.T) {
 	writes := 0
 	c := counting(&writes)
 	want := registered
@@ -93,7 +93,7 @@ func TestRegistrar(t *testing.T) {
 }
 
 // Nothing is registered before the keys are there, nor by a bundle that cannot be read.
-func TestRegistrar_NotYet(t *testing.T) {
+func TestRegistrar_WaitsForTheKeys(t *testing.T) {
 	writes, ready := 0, make(chan struct{})
 	r := &registrar{client: counting(&writes), clock: clocktesting.NewFakeClock(time.Now()), ready: ready, wanted: func() (registration, error) {
 		t.Error("the registrar asks for keys that are not there")
@@ -112,7 +112,7 @@ func TestRegistrar_NotYet(t *testing.T) {
 }
 
 // A controller without a door removes what one has registered, and ends doing so.
-func TestRemover(t *testing.T) {
+func TestRemover_DeletesTheRegistration(t *testing.T) {
 	writes := 0
 	c := counting(&writes)
 	r := &registrar{client: c, wanted: func() (registration, error) { return registered, nil }}
@@ -129,7 +129,7 @@ func TestRemover(t *testing.T) {
 }
 
 // People find the door by a ConfigMap, which has no token. A door that serves no people has none.
-func TestRegistrar_TellsPeople(t *testing.T) {
+func TestRegistrar_TellsPeopleTheAddress(t *testing.T) {
 	for endpoint, want := range map[Endpoint]string{
 		{URL: "https://ipam.example.org:9443/door"}:                                    "https://ipam.example.org:9443/door",
 		{Service: &Service{Namespace: "ipam-system", Name: "ipam-webhook", Port: 443}}: "https://ipam-webhook.ipam-system.svc:443",

@@ -54,7 +54,7 @@ func TestRetire_RefusesWhileInUse(t *testing.T) {
 }
 
 // Only classes that make pools, and pools that classes have made, are asked about.
-func TestRetire_IsCalled(t *testing.T) {
+func TestRetire_IsCalledForClassesThatMakePoolsAndForTheirPools(t *testing.T) {
 	for object, want := range map[string][2]bool{ // as a pool, as a class
 		`spec: {cidr: 10.0.0.0/8}`:        {false, false},
 		`spec: {classRef: {name: vpc}}`:   {true, false},

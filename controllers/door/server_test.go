@@ -23,7 +23,7 @@ const anyClaim = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}}
 
 // Without the token there is nothing but /refuse, and requests that make no sense are not
 // answered.
-func TestServer_Hostile(t *testing.T) {
+func TestServer_RejectsHostileRequests(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	sane := reviewOf(t, creating(anyClaim))
 	other, deleted, old := creating(anyClaim), creating(anyClaim), bytes.ReplaceAll(sane, []byte("admission.k8s.io/v1"), []byte("admission.k8s.io/v1beta1"))
@@ -79,7 +79,7 @@ func TestServer_TrustsTheToken(t *testing.T) {
 }
 
 // A body is not read beyond the limit, whatever its length was said to be.
-func TestReadReview_OfUnknownLength(t *testing.T) {
+func TestReadReview_StopsAtTheLimit(t *testing.T) {
 	body := &endless{}
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refuse", body)
 	request.Header.Set("Content-Type", "application/json")
@@ -93,7 +93,7 @@ func TestReadReview_OfUnknownLength(t *testing.T) {
 }
 
 // What nobody reads of a review takes no memory, whatever a client writes into it.
-func TestReadReview_TakesWhatIsRead(t *testing.T) {
+func TestReadReview_TakesNoMemoryForUnusedFields(t *testing.T) {
 	review := reviewOf(t, creating(anyClaim))
 	for _, hostile := range []string{
 		`"userInfo":{"extra":{"x":[` + strings.Repeat(`"",`, maxReview/4) + `""]}},`,
@@ -129,7 +129,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // Nobody but the CA's holder is believed, and nobody speaks an old version of TLS.
-func TestServer_TLS(t *testing.T) {
+func TestServer_SpeaksCurrentTLSAndHTTP1(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	address := strings.TrimPrefix(s.base, "https://")
 	for why, config := range map[string]*tls.Config{
@@ -152,7 +152,7 @@ func TestServer_TLS(t *testing.T) {
 
 // A request that finds no slot in time is counted as unanswered. Those without the token and large ones
 // take no slot from the others.
-func TestServer_InFlight(t *testing.T) {
+func TestServer_LimitsRequestsInFlight(t *testing.T) {
 	entered, leave := make(chan struct{}, inFlight+largeInFlight), make(chan struct{})
 	s := open(t, answererFunc(func(context.Context, Request) (Answer, error) {
 		entered <- struct{}{}
@@ -197,7 +197,7 @@ func TestServer_InFlight(t *testing.T) {
 }
 
 // refuse always refuses, and needs no token.
-func TestRefuse(t *testing.T) {
+func TestRefuse_RefusesEveryRequest(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	req := creating(`{"metadata":{"name":"a"},"spec":{"unmetPolicy":"Refuse"}}`)
 	req.Name = "a"
@@ -211,7 +211,7 @@ func TestRefuse(t *testing.T) {
 }
 
 // keep restores the stored status on any difference, and disowns it.
-func TestKeep(t *testing.T) {
+func TestKeep_RestoresTheStoredStatus(t *testing.T) {
 	object := func(status, owned string) string {
 		return `{"metadata":{"name":"a","labels":{"x":"new"},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}` + owned + `}}]},"spec":{}` + status + `}`
 	}

@@ -30,7 +30,7 @@ func sleeping(t *testing.T, answerer Answerer, few slots) func(object string) {
 
 // Many CREATEs of one workspace sleep, more than there are slots. That keeps no other workspace waiting, and those that are
 // too many are let pass without an answer.
-func TestSleep_KeepsNobodyWaiting(t *testing.T) {
+func TestSleep_LetsOtherWorkspacesPass(t *testing.T) {
 	t.Parallel()
 	const tooMany = 3
 	wake, slept := make(chan struct{}), make(chan struct{}, asleepShare)
@@ -73,7 +73,7 @@ func TestSleep_KeepsNobodyWaiting(t *testing.T) {
 }
 
 // The places to sleep are bounded, for a workspace and for all, and are given back.
-func TestSleepers(t *testing.T) {
+func TestSleepers_AreBoundedForAWorkspaceAndForAll(t *testing.T) {
 	t.Parallel()
 	var s sleepers
 	for n := range asleepShare {
@@ -99,7 +99,7 @@ func TestSleepers(t *testing.T) {
 }
 
 // Many workspaces of one user fill all places to sleep. Any other workspace still has one.
-func TestSleepers_EachWorkspaceHasAPlace(t *testing.T) {
+func TestSleepers_KeepAPlaceForEachWorkspace(t *testing.T) {
 	t.Parallel()
 	var s sleepers
 	for n := range asleep {
@@ -117,7 +117,7 @@ func TestSleepers_EachWorkspaceHasAPlace(t *testing.T) {
 
 // However many DELETEs of one workspace there are, each is decided, in its turn. One that waits for its turn keeps nobody else
 // waiting, and fails when its time is over.
-func TestSleepInTurn_EachHasItsTurn(t *testing.T) {
+func TestSleepInTurn_DecidesEachRequest(t *testing.T) {
 	t.Parallel()
 	const many = 3 * asleepShare
 	slots, all := make(chan struct{}, many+1), &sleepers{}
@@ -180,7 +180,7 @@ func TestSleep_TakesTheSlotAgain(t *testing.T) {
 }
 
 // A large request keeps its slot while it sleeps: what it is decoded into stays in memory.
-func TestSleep_OfALargeRequest(t *testing.T) {
+func TestSleep_KeepsTheSlotOfALargeRequest(t *testing.T) {
 	t.Parallel()
 	large := make(chan struct{}, 1)
 	answerer := answererFunc(func(ctx context.Context, req Request) (Answer, error) {

@@ -123,7 +123,7 @@ func fields() map[string][]string {
 }
 
 // The door decides what the server stores, by the schema, and nothing else.
-func TestStorable(t *testing.T) {
+func TestStorable_AgreesWithTheSchema(t *testing.T) {
 	t.Parallel()
 	server, all := newSchema(t), fields()
 	judge := func(spec string) {
@@ -165,7 +165,7 @@ func TestStorable(t *testing.T) {
 }
 
 // A spec of some MiB is left to the server, and its status is removed as that of any other.
-func TestAnswer_LongSpec(t *testing.T) {
+func TestAnswer_LeavesAClaimWithALongSpecUndecided(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	claim := func(n int, status string) string {
 		return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"poolSelector":{"matchLabels":{"a":"` +

@@ -263,7 +263,7 @@ func TestPass_WaitsUntilAFormerHolderIsReleased(t *testing.T) {
 
 // Two kinds of IPPools can never be made whole. One has a forged status, stored past webhooks and policies. The other
 // is of a deleted workspace, and kcp lists it for ever. Neither keeps pools of other owners frozen.
-func TestPass_IsNotStoppedByAPoolThatNobodyCanMend(t *testing.T) {
+func TestPass_MakesOtherPoolsWholeBesideOneThatNobodyCanMend(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
@@ -275,7 +275,7 @@ func TestPass_IsNotStoppedByAPoolThatNobodyCanMend(t *testing.T) {
 // The IPPool of a child stays when the workspace of its parent is unbound. Another pool may then have the name that the
 // child's parent reference gives, and not contain the child's CIDR. The child stays lost. The pass makes the other lost
 // pools whole.
-func TestPass_KeepsAChildLostWithoutItsParent(t *testing.T) {
+func TestPass_LeavesAChildLostIfItsParentIsMissing(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)

@@ -54,7 +54,7 @@ func TestPass_AdoptsTheBlockOfAClaimWithoutAnIPAllocation(t *testing.T) {
 // A claim can be stored with a forged status, past webhooks and policies. A pool that serves by class alone gives such
 // a claim the block or range that it shows only if two conditions hold: the class admits the claim's workspace, and
 // takes blocks from that pool.
-func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
+func TestPass_AdoptsNoClaimWhoseClassRefusesItsWorkspace(t *testing.T) {
 	friends := []gen.ClassOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:friend"}}
 	net := gen.Class("net", append(friends, gen.PoolPer("allProjects", "network"))...)
 	nic, beside := gen.Class("nic", append(friends, gen.Below("net"))...), gen.Class("beside", gen.Below("elsewhere"))
@@ -144,7 +144,7 @@ func TestPass_KeepsAPoolFrozenWhileAClaimsPathIsUnknown(t *testing.T) {
 
 // An IPAllocation names its pool by a path that no workspace shows. Each lost pool that it may name stays frozen until
 // the path is shown again. Other pools are made whole.
-func TestPass_KeepsPoolsFrozenThatARecordOfAnUnknownPathMayName(t *testing.T) {
+func TestPass_FreezesEachPoolThatARecordOfAnUnknownPathMayName(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(in("owner", gen.Pool("shared")), "10.1.0.0/16", "lost", 7)
 	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)
@@ -168,7 +168,7 @@ func TestPass_KeepsPoolsFrozenThatARecordOfAnUnknownPathMayName(t *testing.T) {
 
 // The restored ledger has the block of an IPAllocation, whose pool path nobody shows. Nothing is lacking, so the pool
 // is served. If the IPAllocation shows another block, the pool stays frozen.
-func TestPass_IgnoresARecordOfAnUnknownPathThatTheLedgerHas(t *testing.T) {
+func TestPass_IgnoresAnUnknownPathIfTheLedgerHasTheBlock(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)
 		id := l.older("a")
@@ -183,7 +183,7 @@ func TestPass_IgnoresARecordOfAnUnknownPathThatTheLedgerHas(t *testing.T) {
 
 // Nobody can delete an IPAllocation of a workspace that is bound nowhere. The pool that it may name stays frozen until
 // two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
-func TestPass_IgnoresARecordOfAnUnknownPathInAnUnboundWorkspace(t *testing.T) {
+func TestPass_IgnoresAnUnknownPathIfTheWorkspaceIsUnbound(t *testing.T) {
 	l := newLoss(t)
 	now := l.now
 	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)

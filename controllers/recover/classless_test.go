@@ -12,7 +12,7 @@ import (
 // The class of a claim without IPAllocation is deleted. Only blocks and ranges that no other workspace can claim are
 // adopted: those of a pool, or a network, of the claim's own workspace. The claim gets nothing from pools that serve
 // other workspaces, too, because only the class says which workspaces these pools admit.
-func TestPass_AdoptsByADeletedClassOnlyFromTheWorkspacesOwnPools(t *testing.T) {
+func TestPass_AdoptsClaimsOfADeletedClassOnlyInPoolsOfTheirWorkspace(t *testing.T) {
 	network := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}
 	for name, tt := range map[string]struct {
 		pool, cidr string

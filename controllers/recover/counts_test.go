@@ -38,7 +38,7 @@ func namesake(uid string) *ipamv1alpha1.IPPool {
 
 // Complete is true only if every pool that the claim's status may name is in the ledger, was compared with its IPPool,
 // and has lost nothing. One pool, in whichever workspace, makes it false.
-func TestComplete(t *testing.T) {
+func TestComplete_NeedsEveryPoolThatTheClaimMayName(t *testing.T) {
 	for name, test := range map[string]struct {
 		doubt func(l *loss)
 		want  bool
@@ -173,7 +173,7 @@ func (l *loss) register(uid, cidr string) {
 
 // Compare trusts the pools of a space, without a write, if the ledger has all changes that the status of each of them
 // shows.
-func TestCompare(t *testing.T) {
+func TestCompare_TrustsASpaceThatHasLostNoChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string

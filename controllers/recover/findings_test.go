@@ -12,7 +12,7 @@ import (
 )
 
 // A cooling block without claim and IPAllocation is no finding, until its cooldown ended long ago; see
-// TestVerify_Findings. A claim that still shows the block is a finding, and so is an IPAllocation that shows it.
+// TestVerify_FindsEachKindOfDamage. A claim that still shows the block is a finding, and so is an IPAllocation that shows it.
 func TestVerify_AcceptsACoolingBlock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -85,7 +85,7 @@ func TestWhole_BacksOffForAPoolThatStaysFrozen(t *testing.T) {
 // A lost pool waits for the path of a workspace. When the path becomes known, a pass begins at once, but at most once a
 // minute for each workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it
 // likes.
-func TestNamed(t *testing.T) {
+func TestNamed_EndsTheBackoffOfPoolsThatWaitForThePath(t *testing.T) {
 	l := newLoss(t)
 	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
 		for _, workspace := range by {

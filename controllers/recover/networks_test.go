@@ -111,7 +111,7 @@ func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 
 // The IPPool of a frozen derived pool may be deleted, for example with the APIBinding, and made again without a status.
 // The pool gets back its published blocks, and is served again.
-func TestAdopter_ServesAFrozenPoolWithoutAStatusAgain(t *testing.T) {
+func TestAdopter_ServesAFrozenPoolWhoseIPPoolHasNoStatus(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
 	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))

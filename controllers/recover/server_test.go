@@ -159,7 +159,7 @@ func TestStart_RestsLongerAfterALongVerification(t *testing.T) {
 	}
 }
 
-func TestRest(t *testing.T) {
+func TestRest_GrowsWithTheLastVerification(t *testing.T) {
 	for _, tt := range []struct{ interval, worked, want time.Duration }{
 		{10 * time.Minute, 0, 10 * time.Minute},
 		{10 * time.Minute, 3 * time.Second, 10 * time.Minute},

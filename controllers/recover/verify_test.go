@@ -44,7 +44,7 @@ func TestVerify_AcceptsAHistoryInOrder(t *testing.T) {
 
 // Each kind of finding appears for the damage that should cause it. want names the kind, and repair is the repair of
 // that finding. also lists the findings that follow from the same damage.
-func TestVerify_Findings(t *testing.T) {
+func TestVerify_FindsEachKindOfDamage(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, tt := range []struct {
 		name   string
@@ -169,7 +169,7 @@ func TestKinds_AreExplained(t *testing.T) {
 	}
 }
 
-func TestVerify_FindsNothingInOrder(t *testing.T) {
+func TestVerify_FindsNothingIfNothingDiffers(t *testing.T) {
 	s := newScene(t)
 	s.hold("leaves", "10.0.0.32/28")
 	s.claims["leaves"].DeletionTimestamp = new(metav1.Now())
@@ -184,7 +184,7 @@ func TestVerify_FindsNothingInOrder(t *testing.T) {
 	}
 }
 
-func TestVerify_CountsOverlapsOnce(t *testing.T) {
+func TestVerify_CountsExcludedAddressesOfABlockOnce(t *testing.T) {
 	s := newScene(t)
 	s.hold("b", "10.0.254.0/24")
 	must.Do(s, s.ledger.Pools().Exclude(s.Context(), "uid-of-root", []netip.Prefix{netip.MustParsePrefix("10.0.254.0/25"), netip.MustParsePrefix("10.0.255.0/24")}))

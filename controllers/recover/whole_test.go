@@ -55,7 +55,7 @@ func (l *loss) wantUnknown(pools ...*ipamv1alpha1.IPPool) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestWhole_TakesAPoolThatTheLedgerLacksForLost(t *testing.T) {
 	l := newLoss(t)
 	if !l.whole(gen.Pool("new")) {
 		t.Error("a pool that never had a CIDR was lost")
@@ -98,7 +98,7 @@ func TestWhole_DoesNotTakeARetiredPoolForLost(t *testing.T) {
 
 // A pass could not go on. The next process finds the same pools lost, also those that the former process has registered
 // again. Nothing is allocated in between.
-func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
+func TestPass_LeavesPoolsLostForTheNextProcess(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", l.ledger.Recovery().LedgerID(), 1)

@@ -17,7 +17,7 @@ var general = []Mutant{
 		File:  "controllers/door/peer.go",
 		Old:   "return answer.Inside, errors.Join(err, answer.err())",
 		New:   "_ = err\n\treturn answer.Inside, answer.err()",
-		Suite: Suite{Package: "./controllers/door", Tests: "TestPeer_DELETEs"},
+		Suite: Suite{Package: "./controllers/door", Tests: "TestPeer_LeavesDELETEs"},
 	},
 	{
 		Name:  "the compare of the head is broken",

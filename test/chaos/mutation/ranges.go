@@ -238,7 +238,7 @@ var ranges = []Mutant{
 		File:  "controllers/derived/retire.go",
 		Old:   "if p.Derived.Class == class && c.Ledger.Recovery.Frozen(p.ID) {",
 		New:   "if false {",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetireClass_Believes"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetireClass_Fails"},
 	},
 	{
 		Name:  "the DELETE of an idle pool leaves it open",

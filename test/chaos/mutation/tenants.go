@@ -35,14 +35,14 @@ var tenants = []Mutant{
 		File:  "controllers/recover/losses.go",
 		Old:   "if _, again := l.hurried[named.Cluster]; again {",
 		New:   "if _, again := l.hurried[named.Cluster]; again && false {",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestNamed"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestNamed_EndsTheBackoffOfPoolsThatWaitForThePath"},
 	},
 	{
 		Name:  "the name of any workspace ends the wait of all lost pools",
 		File:  "controllers/recover/losses.go",
 		Old:   "(of.cluster == named.Cluster || of.cluster == \"\" && of.path == named.Path)",
 		New:   "of != nil",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestNamed"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestNamed_EndsTheBackoffOfPoolsThatWaitForThePath"},
 	},
 	{
 		Name:  "a network of one workspace wakes the claims of all others",
