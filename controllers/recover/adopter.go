@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// retry is the pause after a pass that could not do everything. Each lost pool backs off exponentially, from retry
-	// to longest.
+	// retry is the shortest pause after a pass that could not do everything. Each lost pool backs off exponentially, from
+	// retry to longest.
 	retry, longest = 2 * time.Second, time.Minute
 	// leap is added to the published count of changes when a pool resumes after a loss. It exceeds the changes that a
 	// ledger can count between two writes of a status. So a copy of the ledger from before the loss always counts fewer
@@ -47,7 +47,7 @@ type AdopterOptions struct {
 	Clusters catalog.Clusters
 	// Suspect asks for a check of the holder of a block or range, and for a release if the holder is gone.
 	Suspect func(ledger.Holder)
-	// Doubt requeues a claim that shows a block which the ledger has for another claim.
+	// Doubt requeues a claim whose block the ledger has for another claim, or lacks together with its pool.
 	Doubt func(ledger.Holder)
 }
 
@@ -58,8 +58,8 @@ type Adopter struct {
 	clock   clock.PassiveClock
 	after   func(time.Duration) <-chan time.Time
 	hint    chan struct{}
-	missed  live.Absences // workspaces of IPAllocations that were found bound nowhere
-	unnamed unnamed       // workspaces without a known path, until a pass has done everything; for the pass alone
+	missed  live.Absences // workspaces that passes found bound nowhere, though they still have IPAllocations
+	unnamed unnamed       // workspaces without a known path; cleared when a pass has done everything; only pass uses it
 }
 
 // NewAdopter makes an Adopter.
@@ -93,8 +93,8 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	return false, nil
 }
 
-// Named tells that the path of a workspace is known now. A pass begins at once if lost pools wait only for this path.
-// Safe for concurrent use.
+// Named notes that the path of a workspace is known now. It ends the backoff of the lost pools that wait only for this
+// path, at most once a minute for each workspace. The next Whole of such a pool begins a pass. Safe for concurrent use.
 func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 
 // Start makes a pass whenever a pool is found lost, until the context ends. After a pass that could not do everything
@@ -127,7 +127,7 @@ func (a *Adopter) Start(ctx context.Context) error {
 
 // pass adopts the published blocks and pools that the ledger lacks, and resumes the pools that are whole then. A stuck
 // pool stays frozen, and pass returns an error for it. Other pools stay frozen with it only if they share its
-// addresses: a tenant, or one unreadable key, can make a pool stuck.
+// addresses. Otherwise a tenant, or one unreadable key, could freeze all of them.
 func (a *Adopter) pass(ctx context.Context) error {
 	a.unnamed.forget(a.Directory)
 	world, err := a.survey(ctx)
@@ -151,8 +151,8 @@ func (a *Adopter) pass(ctx context.Context) error {
 	return err
 }
 
-// resume lets the lost pools that are whole again allocate blocks. It returns their number, and an error that names the
-// stuck pools, except those that wait for the path of their workspace.
+// resume lets the lost pools that are whole again allocate blocks, and returns their number. The error names the stuck
+// pools, except those that were retired, or that wait for the path of their workspace.
 func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	for _, p := range w.lost {
 		if p.stuck == nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// published is the published record. An object is in the platform, unless its annotation names another cluster. If away
-// is set, lists fail with this error.
+// published is a Record of these objects. An object is in the platform, unless its annotation names another cluster. A
+// list fails with the error in away, if there is one.
 type published struct {
 	pools   []*ipamv1alpha1.IPPool
 	records []*ipamv1alpha1.IPAllocation
@@ -53,7 +53,7 @@ func (p *published) Each(_ context.Context, list client.ObjectList, visit func(l
 	}
 }
 
-// each visits the objects of one shard, and then fails with away, if that is set, for another shard.
+// each visits the objects. Then it fails with the error away, if there is one, as if another shard did not answer.
 func each[T client.Object](objects []T, away error, visit func(ledger.ClusterName, client.Object)) error {
 	for _, object := range objects {
 		visit(ledger.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
@@ -90,8 +90,8 @@ type loss struct {
 	doubted   []ledger.ClaimID
 }
 
-// newLoss returns an empty ledger that is frozen. The cache has the given classes, or by default those that the tests'
-// claims name.
+// newLoss returns an empty ledger that is frozen. The cache has the given classes, or by default the classes of the
+// claims in the tests.
 func newLoss(t *testing.T, classes ...client.Object) *loss {
 	t.Helper()
 	if classes == nil {
@@ -115,7 +115,7 @@ func (l *loss) restart() {
 	l.clock = l.now
 }
 
-// binds makes a workspace known that shows this path. It returns the workspace's APIBinding.
+// binds makes known a workspace that shows this path. It returns the workspace's APIBinding.
 func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
 	b := testbed.Binding(cluster, path)
 	l.Directory.Seen("https://endpoint", b)

@@ -18,9 +18,9 @@ func bare(object *ipamv1alpha1.IPPool) bool {
 	return object.Spec.ClassRef != nil && object.Status.AllocatedCIDR == ""
 }
 
-// learn looks at the bare IPPools, after all others. If an IPAllocation shows a block of a bare IPPool's pool, the
-// block tells where the pool lies: the IPPool's spec has the length of its prefix, and the pool above it. Otherwise
-// others would get the addresses. Only the system writes IPAllocations, so learn believes them. It lists them only if
+// learn looks at the bare IPPools, after all others. The spec of a bare IPPool has the parent and the prefix length of
+// its pool, so an IPAllocation with a block of the pool tells where the pool lies. If the pool were not restored there,
+// others could get its addresses. Only the system writes IPAllocations, so learn believes them. It lists them only if
 // there are bare IPPools.
 func (w *world) learn(ctx context.Context) error {
 	if len(w.bare) == 0 {
@@ -35,7 +35,7 @@ func (w *world) learn(ctx context.Context) error {
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	for at, object := range w.bare { // no IPAllocation has a block of it
+	for at, object := range w.bare { // no IPAllocation tells where its pool lies
 		if err := w.look(ctx, at.cluster, object); err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ func (w *world) locate(
 }
 
 // located returns a bare IPPool with the status that the system would have written for a pool with this block. That
-// status names no ledger, so the pool counts as lost. located returns nil if the IPPool's label shows that the system
-// has not made it for its scope. It also returns nil if the class is gone, because then nobody knows in which address
-// space the pool lies.
+// status names no ledger, so the pool counts as lost. located returns nil if the IPPool's label does not fit its class
+// and scope, because the system has not made such an IPPool. It also returns nil if the class is gone, because then
+// nobody knows in which address space the pool lies.
 func (a *Adopter) located(
 	ctx context.Context, owner ledger.ClusterName, object *ipamv1alpha1.IPPool, block netip.Prefix,
 ) (*ipamv1alpha1.IPPool, error) {

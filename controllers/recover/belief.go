@@ -44,8 +44,8 @@ type unbelieved string
 // Error implements error.
 func (u unbelieved) Error() string { return string(u) }
 
-// promised keeps a claim for believe, if the ledger still lacks its block after the IPAllocations were adopted. A range
-// has no IPAllocation, so its claim is kept, too.
+// promised keeps a claim for believe if the ledger still lacks the claim's block after the IPAllocations were adopted,
+// or lacks the claim's range, which has no IPAllocation.
 func (w *world) promised(ctx context.Context, r record) error {
 	if !r.lacks() {
 		return nil
@@ -99,7 +99,7 @@ func (w *world) takeAlone(ctx context.Context, r record) (err error) {
 }
 
 // vacant returns the record with the pool to which its block belongs: the record's pool, or an address space of that
-// pool. It returns errOthers if another block overlaps the prefix, and does not cool.
+// pool. It returns errOthers if a block that is not cooling overlaps the prefix.
 func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	scope, err := a.unique(ctx, r)
 	if err != nil {
@@ -115,7 +115,8 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 
 // hold gives a claim the range that it shows. If two claims show one range, the older claim gets it, and verify reports
 // the other claim. A restored ledger may have the range for a claim that is gone. Then the range passes to this claim.
-// If the pool drains, hold fails: before the next pass, the pool is opened, or retired and made again.
+// If the pool drains, hold fails, so that another pass follows. That pass may find the pool open, or retired and made
+// again.
 func (a *Adopter) hold(ctx context.Context, r record) error {
 	if r.of.derived == nil || r.of.cidr != r.request.Exact {
 		return errUnranged
@@ -140,10 +141,10 @@ func (a *Adopter) hold(ctx context.Context, r record) error {
 	return nil
 }
 
-// unique returns the part of a claim's scope within which its block is unique: the roles in uniqueWithin of its class,
-// which is immutable. If the class was deleted, the address spaces of the pool show these roles. If the pool has no
-// address spaces either, unique returns nil, and the block is adopted into the pool itself. Once the pool is served, a
-// block of its own keeps it from getting an address space, which could give the same addresses again.
+// unique returns the part of a claim's scope within which the claim's block is unique. The class names the roles of
+// that part in uniqueWithin, which is immutable. If the class was deleted, the address spaces of the pool show these
+// roles. If the pool has no address spaces either, unique returns nil, and the block is adopted into the pool itself. A
+// pool that has a block of its own gets no address space later, which could give the same addresses again.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
@@ -179,8 +180,8 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 // unnamed maps each workspace whose path is unknown to the time when a pass first missed the path.
 type unnamed map[ledger.ClusterName]time.Time
 
-// forget removes the workspaces whose path is known. If such a path is missed again later, its time starts again: while
-// a pool is stuck, passes can follow each other for hours.
+// forget removes the workspaces whose path is known. If a path becomes unknown again, its time starts again. An old
+// time must not count then, because passes can follow each other for hours while a pool is stuck.
 func (u unnamed) forget(known *directory.Directory) {
 	maps.DeleteFunc(u, func(cluster ledger.ClusterName, _ time.Time) bool { return known.Workspace(cluster).Path != "" })
 }
@@ -267,8 +268,9 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
 
 // leave logs and counts a record that is not adopted. An IPAllocation names a pool of another workspace by the path of
-// that workspace, and the path may have changed since. So leave keeps such an IPAllocation for doubted, which keeps
-// frozen the lost pools that it may name. A claim keeps no pool frozen, because a tenant can write any status.
+// that workspace, and the path may have changed since. So leave keeps such an IPAllocation, if no pool is found for it,
+// for doubted, which keeps frozen the lost pools that the IPAllocation may name. A claim keeps no pool frozen, because
+// a tenant can write any status.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// shows publishes a claim that shows a block of a pool of the platform, and has no IPAllocation. The claim is in the
-// workspace cluster.
+// shows publishes a claim in a workspace. The claim shows a block of a pool of the platform, and has no IPAllocation.
 func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1alpha1.IPClaim {
 	claim := in(cluster, gen.Claim(name, gen.Created(made)))
 	claim.Status.AllocatedCIDR, claim.Status.ClassName = cidr, "internal"
@@ -166,8 +165,9 @@ func TestPass_FreezesEachPoolThatARecordOfAnUnknownPathMayName(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 
-// The restored ledger has the block of an IPAllocation, whose pool path nobody shows. Nothing is lacking, so the pool
-// is served. If the IPAllocation shows another block, the pool stays frozen.
+// An IPAllocation names its pool by a path that no workspace shows. The restored ledger has the block of the
+// IPAllocation. Nothing is lacking, so the pool is served. If the IPAllocation shows another block, the pool stays
+// frozen.
 func TestPass_IgnoresAnUnknownPathIfTheLedgerHasTheBlock(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)

@@ -30,7 +30,8 @@ type marks struct {
 }
 
 // blocks holds the blocks of the ledger, by claim. A block takes 80 bytes plus the name of its holder. What many blocks
-// have in common is stored once: see lot. Call add for all blocks, then seal, then of and all. The zero value is empty.
+// have in common is stored once: see lot. Call add for each block, then seal, and only then blocks.of and blocks.all.
+// The zero value is empty.
 type blocks struct {
 	count   int
 	entries [][]entry                   // pages; all except the last are full
@@ -125,8 +126,8 @@ func (s *blocks) keep(name string) uint32 {
 	return uint32(last*page + at)
 }
 
-// seal sorts the blocks by claim, so that of finds them. If a claim has several blocks, seal keeps the one that was
-// added first. It calls again with that first block and each of the others.
+// seal sorts the blocks by claim, for the binary search of blocks.of. If a claim has several blocks, seal keeps the one
+// that was added first. For each other block of the claim it calls its argument: again(that block, the kept one).
 func (s *blocks) seal(again func(one, other ledger.Block)) {
 	sort.Sort(byClaim{s})
 	kept := 0

@@ -94,7 +94,7 @@ func TestBlocks_AgreeWithAMap(t *testing.T) {
 	}
 }
 
-// A verification holds at most 100 bytes of each block of the ledger.
+// A verification holds each block of the ledger in at most 100 bytes.
 func TestBlocks_TakeLittleMemory(t *testing.T) {
 	const n, most = 200_000, 100
 	ids := rand.New(rand.NewPCG(3, 4))

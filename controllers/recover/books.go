@@ -17,7 +17,7 @@ import (
 type books struct {
 	revision int64
 	pools    map[ledger.PoolID]*booked
-	held     map[ledger.ClaimID]*booked  // by the claim that holds the range
+	held     map[ledger.ClaimID]*booked  // the pools of ranges, by the claim that holds each
 	apart    map[ledger.PoolID][]*booked // the address spaces of each pool; see fullest
 	spaces   map[ledger.SpaceID]*space
 	blocks   blocks
@@ -143,9 +143,9 @@ func (b *books) addUnread(in ledger.SpaceID, prefix netip.Prefix) {
 	b.place(s, ledger.Block{Space: in, Prefix: prefix})
 }
 
-// place counts a block in the pools of its space. If an earlier block contains it, place finds an overlap instead. It
-// compares with one earlier block alone: two prefixes overlap only if one contains the other, and keys sort by address,
-// the containing prefix first.
+// place counts a block in the pools of its space. If an earlier block contains it, place reports an overlap instead. It
+// compares the block with one earlier block alone: two prefixes overlap only if one contains the other, and keys sort
+// by address, the containing prefix first.
 func (b *books) place(s *space, added ledger.Block) {
 	if !s.last.Prefix.IsValid() || !contains(s.last.Prefix, added.Prefix) {
 		s.last = added
@@ -241,8 +241,8 @@ func (b *books) compareRoots(pools []*booked) {
 	}
 }
 
-// capacity returns the figures that the IPPool of a pool should show. With address spaces they are those of the fullest
-// one.
+// capacity returns the figures that the IPPool of a pool should show. If the pool has address spaces, the figures are
+// those of the fullest address space.
 func (b *books) capacity(p *booked) (total, allocated, available string) {
 	all, taken := cidr.Size(p.CIDR), p.taken
 	if fullest := b.fullest(p); fullest != nil {

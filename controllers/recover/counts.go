@@ -43,8 +43,8 @@ func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alph
 	if err != nil || !behind {
 		return false, err
 	}
-	// An IPPool remains after its pool was retired until its finalizer is removed, and longer in caches. The pool may
-	// have been retired after it was read from memory above, so the ledger is asked about that last.
+	// After a pool was retired, its IPPool remains until the finalizer is removed, and longer in caches. The pool may have
+	// been retired since it was read from memory above, so the ledger is asked last whether it was.
 	if retired, err := c.Ledger.Pools().Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
@@ -77,9 +77,9 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1
 	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
 }
 
-// Complete reports whether the ledger has every pool that a claim or IPAllocation may name, and none of these pools has
-// lost changes. Then the ledger has each block of these pools that was ever published, perhaps adopted only during the
-// call.
+// Complete reports whether the ledger has every pool that the object, a claim or an IPAllocation, may name, and none of
+// these pools has lost changes. If so, the ledger has each block of these pools that was ever published. A pass may
+// have adopted the block only during the call.
 //
 // Complete lists the pools live, and fails if an endpoint does not answer. It compares by itself the pools that were
 // not compared yet, because otherwise their owner could delay the answer for ever. Concurrent callers share one list.
@@ -128,7 +128,7 @@ type listed struct {
 	leaves bool
 }
 
-// list lists the IPPools of all workspaces that show a CIDR. Concurrent calls of Complete share one list, because a
+// list lists the IPPools that show a CIDR, in all workspaces. Concurrent calls of Complete share one list, because a
 // user can send many DELETEs of claims that show a block or range which the ledger lacks.
 func (c *counts) list(ctx context.Context) ([]listed, error) {
 	var all []listed
@@ -143,8 +143,8 @@ func (c *counts) list(ctx context.Context) ([]listed, error) {
 }
 
 // mayBe reports whether a pool may be the one that a claim or IPAllocation names. A path other than the platform's may
-// stand for any other workspace, because the path of a workspace can change. A pool that the object cannot name does
-// not count: otherwise a tenant could keep a forged block by a frozen pool of its own.
+// stand for any workspace except the object's own, because the path of a workspace can change. A pool that the object
+// cannot name does not count: otherwise a tenant could keep a forged block by a frozen pool of its own.
 func (c *counts) mayBe(shown record, p listed) bool {
 	own, of, platform := p.owner == shown.request.Holder.Cluster, shown.pool.ProjectRef, c.Directory.Platform()
 	switch {
@@ -164,8 +164,9 @@ func (c *counts) waits(p ledger.Pool) bool {
 }
 
 // has reports whether the ledger has every change that a pool's status shows. A pool that the ledger does not know was
-// retired if its IPPool is being deleted without our finalizer: the controller removes the finalizer only then. The
-// owner's finalizers can keep that IPPool for ever, and after a restart no process remembers the retirement.
+// retired if its IPPool is being deleted without our finalizer: the controller removes the finalizer only after it has
+// retired the pool. The owner's finalizers can keep that IPPool for ever, and after a restart no process remembers the
+// retirement.
 func (c *counts) has(ctx context.Context, shown listed) (bool, error) {
 	p, known := c.Ledger.Pools().Get(shown.id)
 	switch {
@@ -189,8 +190,9 @@ func retired(pool *ipamv1alpha1.IPPool) bool {
 // before the leader has compared the pools. Compare writes nothing: the leader freezes the lost pools. Safe for
 // concurrent use.
 //
-// A stale cache may show an older status, with fewer changes. The caches were filled after the ledger was opened, as on
-// the leader. If the ledger is replaced later, the Allocator notices that by itself.
+// A stale cache may show an older status, with fewer changes. But the caches were filled after the ledger was opened,
+// as on the leader, so they show at least what was published before that. If the ledger is replaced later, the
+// Allocator notices that by itself.
 func (c *counts) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
 	of, known := c.Ledger.Pools().Get(id)
 	if !known {

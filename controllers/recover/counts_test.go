@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// shared returns a claim of a tenant that shows a block of a pool in another workspace.
+// shared returns a claim of a tenant. The claim shows a block of a pool: in the workspace with this path, or in the
+// claim's own if there is no path.
 func shared(pool, path, cidr string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim("c")
 	claim.Status.AllocatedCIDR = cidr
@@ -37,7 +38,7 @@ func namesake(uid string) *ipamv1alpha1.IPPool {
 }
 
 // Complete is true only if every pool that the claim's status may name is in the ledger, was compared with its IPPool,
-// and has lost nothing. One pool, in whichever workspace, makes it false.
+// and has lost nothing. One pool without that, in whichever workspace, makes it false.
 func TestComplete_NeedsEveryPoolThatTheClaimMayName(t *testing.T) {
 	for name, test := range map[string]struct {
 		doubt func(l *loss)
@@ -171,8 +172,8 @@ func (l *loss) register(uid, cidr string) {
 	}))(l.t)
 }
 
-// Compare trusts the pools of a space, without a write, if the ledger has all changes that the status of each of them
-// shows.
+// Compare is true, and the pools of a space allocate blocks, only if the ledger has all changes that these pools show.
+// Otherwise nothing is written.
 func TestCompare_TrustsASpaceThatHasLostNoChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

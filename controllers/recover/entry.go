@@ -16,7 +16,7 @@ import (
 )
 
 // enter restores the lost pools as their IPPools show them: first all roots; then the children that are not being
-// deleted, each after its parent. Any other child stays late.
+// deleted, each after its parent. The other children stay late: see enterLate.
 func (w *world) enter(ctx context.Context) error {
 	for _, p := range w.lost {
 		if p.late = p.parent != nil; p.late {
@@ -47,11 +47,11 @@ func (w *world) enterRest(ctx context.Context) error {
 	return w.enterLate(ctx, func(*pool) bool { return true })
 }
 
-// enterLate restores the late children that these selects. Late children are pools that are being deleted, and the
-// pools below them. The ledger may have retired such a pool before the loss, and allocated its addresses to others.
-// These keep the addresses, so the IPAllocations of all other pools are adopted first. A late child without a block in
-// any IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from
-// any pool.
+// enterLate restores the selected late children. Late children are pools that are being deleted, and the pools below
+// them. The ledger may have retired such a pool before the loss, and allocated its addresses to other holders, which
+// keep them. So the IPAllocations of all other pools are adopted first. A late child without a block in any
+// IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any
+// pool.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	orphans, err := w.enterChildren(ctx, these)
 	if err != nil {
@@ -83,8 +83,8 @@ func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	return nil
 }
 
-// enterChildren restores the late children that these selects, each after its parent, and returns those whose parent is
-// not in the ledger.
+// enterChildren restores the selected late children, each after its parent, and returns those whose parent is not in
+// the ledger.
 func (w *world) enterChildren(ctx context.Context, these func(*pool) bool) (orphans []*pool, err error) {
 	for _, p := range w.lost {
 		if p.late && these(p) {
@@ -147,7 +147,7 @@ func (w *world) claimed(child *pool) error {
 // register registers a lost root pool at the CIDR and in the space that its IPPool shows, and freezes it.
 func (w *world) register(ctx context.Context, p *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok && known.Space != p.space {
-		// While it was empty, the pool moved to another address domain, after the copy of the ledger was taken.
+		// After the copy of the ledger was taken, the pool moved to another address domain, while it was empty.
 		if err := w.Ledger.Pools().Retire(ctx, p.id); err != nil {
 			return fmt.Errorf("move it to its address domain: %w", err)
 		}
@@ -169,8 +169,8 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	return w.Ledger.Recovery().Freeze(ctx, p.id, time.Time{})
 }
 
-// displace retires a pool of the restored ledger whose IPPool was deleted after the copy was taken. If the pool has
-// blocks, displace drains it. It does so only if a live read confirms that the IPPool is gone.
+// displace retires a pool that is in the restored ledger, and whose IPPool was deleted after the copy was taken. If the
+// pool has blocks, displace drains it instead. It does nothing unless a live read confirms that the IPPool is gone.
 func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	answer, err := a.Record.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
 	if err != nil || answer.Verdict != live.Gone {
@@ -182,9 +182,9 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	return err
 }
 
-// restore makes the ledger have a child at the CIDR that its IPPool shows. If the ledger has the child elsewhere,
-// restore retires it there first. It carves a missing child only if an IPAllocation vouches for the child, or its
-// parent admits it.
+// restore puts a child into the ledger at the CIDR that its IPPool shows. If the ledger has the child elsewhere,
+// restore retires it there first. It carves a missing child only if an IPAllocation vouches for the child, or the
+// parent admits the child.
 func (w *world) restore(ctx context.Context, p, parent *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok &&
 		(p.derived == nil || known.CIDR == p.cidr && known.Parent == p.carvedIn().In(parent.id)) {
@@ -240,7 +240,7 @@ func (w *world) refuse(p *pool) error {
 }
 
 // vouch marks as vouched the pools that have a block in an IPAllocation, because only the system writes IPAllocations.
-// It lists them only if there is a lost child that its parent does not admit.
+// It lists the IPAllocations only if there is a lost child that the parent does not admit.
 func (w *world) vouch(ctx context.Context) error {
 	var children []*pool
 	for _, p := range w.lost {
@@ -301,9 +301,9 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
-// reopen opens a derived pool that the restored ledger has as draining, although its IPPool is still there. A draining
-// pool loses its IPPool first, so the release has failed since the copy was taken, or the pool was made again after it.
-// A draining pool is held by no claim, and gets no address space.
+// reopen opens a derived pool that the restored ledger has as draining, although its IPPool is still there. The IPPool
+// of a derived pool is deleted before the pool drains. So its release has failed since the copy was taken, or the pool
+// was made again since. While the pool drains, no claim can hold it, and it gets no address space.
 func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err error) {
 	if copied.Derived == nil || copied.State != ledger.PoolDraining || p.leaves {
 		return nil

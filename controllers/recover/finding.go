@@ -43,7 +43,8 @@ const (
 const (
 	// ExportGone: the platform has no APIExport. There is no other finding then, because no workspace can be read.
 	ExportGone Kind = "ExportGone"
-	// ExportReplaced: the APIExport has another identity than the ledger's holders. There is no other finding then.
+	// ExportReplaced: the APIExport was replaced, and shows none of the objects that the ledger knows. There is no other
+	// finding then.
 	ExportReplaced Kind = "ExportReplaced"
 	// BlockWithoutClaim: the holder of a block, a claim or a child pool, does not exist; or the claim that holds a range
 	// does not exist.
@@ -123,7 +124,7 @@ type Report struct {
 	Revision int64 `json:"revision"`
 	// Time at which the comparison ended.
 	Time time.Time `json:"time"`
-	// Pools and Blocks that the ledger held.
+	// Pools and Blocks are the numbers of pools and blocks in the ledger.
 	Pools  int `json:"pools"`
 	Blocks int `json:"blocks"`
 	// Findings are sorted by kind, workspace and name. Never nil.
@@ -172,7 +173,7 @@ func aboutPool(kind Kind, p ledger.Pool, format string, args ...any) Finding {
 	}
 }
 
-// by returns the finding with its repair.
+// by returns the finding with this repair.
 func (f Finding) by(repair Repair) Finding {
 	f.Repair = repair
 	return f

@@ -12,7 +12,8 @@ import (
 )
 
 // A cooling block without claim and IPAllocation is no finding, until its cooldown ended long ago; see
-// TestVerify_FindsEachKindOfDamage. A claim that still shows the block is a finding, and so is an IPAllocation that shows it.
+// TestVerify_FindsEachKindOfDamage. A claim that still shows the block is a finding, and so is an IPAllocation that
+// shows it.
 func TestVerify_AcceptsACoolingBlock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -40,7 +41,7 @@ func TestVerify_AcceptsACoolingBlock(t *testing.T) {
 	}
 }
 
-// If it cannot be read whether the APIExport exists, ledger and objects are compared as usual.
+// If Verify cannot read whether the APIExport exists, it compares ledger and objects as usual.
 func TestVerify_ComparesWhileTheExportIsUnreadable(t *testing.T) {
 	s := newScene(t)
 	s.gone = errors.New("forbidden")

@@ -15,7 +15,7 @@ import (
 )
 
 // The join of the books with the objects: first IPPools, then IPClaims, then IPAllocations. Each object is compared
-// when it is read, and not kept. In the end, end finds the blocks and pools that no object shows.
+// when it is read, and not kept. Then the method end finds the blocks and pools that no object shows.
 
 // of returns the block of a claim, or nil. A cooling block belongs to no claim.
 func (b *books) of(id ledger.ClaimID) *block {
@@ -213,12 +213,12 @@ func (b *books) judgeDerived(p *booked) {
 }
 
 // overdue is the age by which a block that was bound for a CREATE has a claim, or is free. A sweep hints at the block
-// within half a minute after promise.Grace, and some live reads follow. A cooldown or lease that ended so long ago
-// should be settled, too.
+// within half a minute after promise.Grace, and some live reads follow. A cooldown or lease that ended longer ago than
+// that should be settled, too.
 const overdue = promise.Grace + time.Minute
 
-// young reports whether a block was bound for a CREATE, and not longer than overdue ago. Its claim may still be stored,
-// or the block is about to be freed.
+// young reports whether a block was bound for a CREATE, less than overdue ago. Its claim may still be stored, or the
+// block is about to be freed.
 func (b *books) young(held ledger.Block) bool {
 	return ledger.IsAllocationID(held.Holder.Claim) && b.now.Sub(held.BoundAt) < overdue
 }

@@ -30,7 +30,7 @@ type nameless struct {
 	error
 }
 
-// Unwrap returns the reason in words.
+// Unwrap returns the reason without the workspace.
 func (n *nameless) Unwrap() error { return n.error }
 
 func newLosses() *losses {
@@ -73,7 +73,7 @@ func (l *losses) retire(id ledger.PoolID) {
 	l.retired[id] = true
 }
 
-// forget removes some of the pools from the losses.
+// forget removes the selected pools from the losses.
 func (l *losses) forget(some func(id ledger.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

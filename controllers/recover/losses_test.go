@@ -82,9 +82,9 @@ func TestWhole_BacksOffForAPoolThatStaysFrozen(t *testing.T) {
 	}
 }
 
-// A lost pool waits for the path of a workspace. When the path becomes known, a pass begins at once, but at most once a
-// minute for each workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it
-// likes.
+// A lost pool waits for the path of a workspace. When the path becomes known, the next Whole of the pool begins a pass,
+// before the backoff is over. That is so at most once a minute for each workspace, because a pass lists all that is
+// published, and a tenant can rename its workspace as often as it likes.
 func TestNamed_EndsTheBackoffOfPoolsThatWaitForThePath(t *testing.T) {
 	l := newLoss(t)
 	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
@@ -254,9 +254,9 @@ func TestPass_AmendsTheReclaimPolicyOfABlock(t *testing.T) {
 	}
 }
 
-// A claim that was answered, and has no IPAllocation, gets its block back from its status: under the allocation ID that
-// it shows, or under its UID if it shows none. An ID copied from another claim counts as none. A block that the ledger
-// still has stays as it is.
+// A claim without IPAllocation gets back the block that its status shows: under the allocation ID that it shows, or
+// under its UID if it shows none. An ID copied from another claim counts as none. A block that the ledger still has
+// stays as it is.
 func TestPass_AdoptsAnAnsweredBlockUnderTheIDOfItsClaim(t *testing.T) {
 	l := newLoss(t)
 	answered, copied, unanswered, kept := gen.Claim("answered"), gen.Claim("copied"), gen.Claim("unanswered"), gen.Claim("kept")

@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// network publishes the derived pool of a network, which is the platform's, and which all workspaces share.
+// network publishes the IPPool of a network's derived pool. The pool is the platform's, and all workspaces share it.
 func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) {
 	l.t.Helper()
 	id := ledger.DerivedID("net", "", ledger.Scope{"network": {Kind: "Network", Name: name}})
@@ -31,7 +31,7 @@ func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) 
 	return pool, id
 }
 
-// holds returns a range claim of the platform, for a network, that shows a pool as its range.
+// holds returns a range claim of the platform for a network. The claim shows the pool as its range.
 func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, gen.OfClass("net"), gen.ForRange())
 	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: network}}
@@ -63,8 +63,8 @@ func TestAdopter_RestoresRanges(t *testing.T) {
 	l.wantUnknown(pool) // by its UID
 }
 
-// provisioned registers a root pool that has lost nothing, and carves the derived pool of network a from it. again
-// makes that derived pool once more.
+// provisioned registers a root pool that has lost nothing, and carves the derived pool of network a from it. The
+// returned function provisions that derived pool once more.
 func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	l.t.Helper()
 	root := l.registers(l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1), "10.0.0.0/16")
@@ -78,7 +78,7 @@ func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	return made, again
 }
 
-// comesBack expects a derived pool to be lost or frozen, and makes a pass.
+// comesBack expects Whole to find a derived pool lost, and makes a pass.
 func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
 	l.t.Helper()
 	if whole, err := l.Whole(l.t.Context(), id, pool.Status); err != nil || whole {
@@ -175,8 +175,8 @@ func TestAdopter_LocatesPoolsThatHaveNoStatusYet(t *testing.T) {
 	}
 }
 
-// A ledger is lost after the IPPool of an inner network was made, and before the IPPool of the network around it. The
-// claim inside is requeued, so that it makes both networks again. For a retained block no claim is requeued.
+// A ledger is lost when the IPPool of an inner network was made, and the IPPool of the network around it was not made
+// yet. The claim inside is requeued, so that it makes both networks again. For a retained block no claim is requeued.
 func TestAdopter_RequeuesTheClaimsOfAPoolWhoseParentIsMissing(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
@@ -390,8 +390,8 @@ func TestAdopter_RestoresARangeThatWasMadeAgain(t *testing.T) {
 	}
 }
 
-// A recovered pool that all workspaces share counts as one of the pools of the workspace that the IPPool's label names:
-// the one whose claim made it.
+// A recovered pool that all workspaces share counts for the workspace whose claim made the pool. The IPPool's label
+// names that workspace.
 func TestAdopter_CountsASharedRangeForItsMaker(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)

@@ -46,7 +46,8 @@ func (w *world) adoptClaims(ctx context.Context) error {
 	return w.adoptEach(ctx, &ipamv1alpha1.IPClaimList{})
 }
 
-// adoptEach records the blocks that the objects of one kind show.
+// adoptEach adopts the blocks that the objects of one kind show in lost pools; see take. It keeps the records of late
+// pools for enterLate.
 func (w *world) adoptEach(ctx context.Context, list client.ObjectList) error {
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(workers) // which limits the objects in memory, too

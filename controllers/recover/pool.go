@@ -34,7 +34,7 @@ type pool struct {
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
 	had      *ipamv1alpha1.PoolLedger
 	lost     bool  // the ledger lacks changes of it, and it is in the ledger again, not stuck
-	late     bool  // restored after the records of other pools were read: see enterLate
+	late     bool  // to be restored after the records of other pools were read: see enterLate
 	vouched  bool  // an IPAllocation shows a block of it
 	stuck    error // why this pass cannot make it whole; nil if it can
 	// lacking is the space of the parent in which the block of the pool is missing; empty if it is not.
@@ -62,9 +62,9 @@ func (p *pool) rank() int {
 	return 0
 }
 
-// read returns the facts of an IPPool that the ledger needs. It returns nil for an IPPool of a derived pool without a
-// status that the system has written: anybody may have made that IPPool. It fails if the CIDR cannot be parsed, or if
-// the status contradicts the spec.
+// read returns the facts of an IPPool that the ledger needs. It returns nil for the IPPool of a derived pool if the
+// system has not written the status, because anybody may have made that IPPool. It fails if the CIDR cannot be parsed,
+// or if the status contradicts the spec.
 func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledger.ClusterName) (*pool, error) {
 	id, ok := catalog.ShownID(object, owner.Cluster, platform)
 	if !ok {
@@ -105,8 +105,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 }
 
 // derive notes the class, scope and workspace of a derived pool, as its IPPool shows them. The pool admits claims of
-// its own workspace, or of all workspaces if they share it. A shared pool counts as one of the workspace whose claim
-// made it.
+// its own workspace. A shared pool admits claims of all workspaces, and counts for the workspace whose claim made it.
 func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.space = ledger.SpaceID(p.id)
 	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}

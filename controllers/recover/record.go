@@ -75,8 +75,8 @@ func (r *record) published() bool {
 	return r.text != "" && r.request.Holder.Claim != "" && (!r.claimed || r.pool.Name != "")
 }
 
-// within returns the record in the address space that its pool has for a scope. Without a scope the record stays in the
-// pool itself.
+// within returns the record, moved from its pool to the address space that the pool has for a scope. Without a scope
+// the record stays in the pool itself.
 func (r record) within(scope ipamv1alpha1.Scope) record {
 	if len(scope) > 0 {
 		space, of := &resolve.Space{Workspace: r.request.Holder.Tenant(), Scope: resolve.LedgerScope(scope)}, r.request.Pool

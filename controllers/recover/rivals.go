@@ -84,8 +84,9 @@ func (a *Adopter) others(ctx context.Context, r record) ([]ledger.Block, error) 
 	}), err
 }
 
-// contest decides which claim has the addresses of a record. If another holder is gone, contest returns an error:
-// another pass follows the release of that holder's block.
+// contest decides which claim has the addresses of a record. If they are the block of a former claim that is gone, and
+// the record is that of the later claim of the same name, the block passes to the later claim. If any other holder
+// without a record is gone, contest returns an error, so that another pass follows when the holder's block is released.
 func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]record) (err error) {
 	others, err := w.others(ctx, r)
 	if err != nil {

@@ -44,7 +44,8 @@ type parts struct {
 	hints *Hints
 }
 
-// Serve sets the verifier by which the server answers. The server refuses to repair. Call it before Start.
+// Serve sets the verifier by which the server answers. The server refuses to repair until Lead is called. Call Serve
+// before Start.
 func (s *Server) Serve(v *Verifier) { s.parts.Store(&parts{Verifier: v}) }
 
 // Lead sets the verifier by which the server answers, and the hints by which it repairs. Call it on the leader, which
@@ -53,7 +54,7 @@ func (s *Server) Lead(v *Verifier, h Hints) { s.parts.Store(&parts{v, &h}) }
 
 var _ manager.LeaderElectionRunnable = (*Server)(nil)
 
-// NeedLeaderElection says that every replica answers.
+// NeedLeaderElection returns false: every replica answers.
 func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends. If the socket cannot be made, Start logs the error and returns nil, because the

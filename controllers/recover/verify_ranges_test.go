@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// network provisions the derived pool of a network, which a claim holds, and publishes both.
+// network provisions a derived pool that a claim holds, and publishes the pool and the claim.
 func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 	s.Helper()
 	p := ledger.Pool{Cluster: "w", Name: "net-a", Derived: &ledger.Derived{
@@ -35,7 +35,8 @@ func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 	return p
 }
 
-// lives binds a block of a pool, or of an address space of the pool, to a claim, and publishes both.
+// lives binds a block of a pool, or of an address space of the pool, to a claim, and publishes the claim and its
+// IPAllocation.
 func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
 	s.Helper()
 	at := netip.PrefixFrom(p.CIDR.Addr(), 32)

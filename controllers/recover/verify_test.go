@@ -42,8 +42,8 @@ func TestVerify_AcceptsAHistoryInOrder(t *testing.T) {
 	s.wants()
 }
 
-// Each kind of finding appears for the damage that should cause it. want names the kind, and repair is the repair of
-// that finding. also lists the findings that follow from the same damage.
+// Each kind of finding appears for the damage that should cause it. The fields want and repair have its kind and its
+// repair. The field named also has the kinds of the findings that follow from the same damage.
 func TestVerify_FindsEachKindOfDamage(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, tt := range []struct {
@@ -201,16 +201,16 @@ func TestVerify_AcceptsALeaseThatIsNotOverdue(t *testing.T) {
 	}
 }
 
-// cool makes the block of claim a cooling, until left is over. To end a cooldown for the verifier alone, move the
-// verifier's clock: the allocator of the test frees a block when its cooldown is over.
+// cool turns the block of the claim "a" into a cooling one, whose cooldown ends after this time. To end a cooldown for
+// the verifier alone, move the verifier's clock: the allocator of the test frees a block when its cooldown is over.
 func (s *scene) cool(left time.Duration) {
 	s.Helper()
 	state := fmt.Sprintf(`"state":"cooling","until":%q`, time.Now().Add(left).UTC().Format(time.RFC3339))
 	s.put(blockOfA, strings.Replace(s.valueOfA(), `"state":"bound"`, state, 1))
 }
 
-// lease makes a retained block in pool root, of the deleted claim late, with its IPAllocation. The lease ends after
-// left.
+// lease makes a retained block in the pool root, with its IPAllocation. It was the block of a deleted claim named late.
+// The lease ends after this time.
 func (s *scene) lease(left time.Duration) {
 	s.Helper()
 	until := time.Now().Add(left).Truncate(time.Second)
