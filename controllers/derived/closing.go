@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// glance is how often a range that is not in memory yet is looked for there.
+	// glance is the pause between two looks for a range that is not in memory yet.
 	glance = 50 * time.Millisecond
 	// followTime is how long memory may take to follow the writes of another replica.
 	followTime = 500 * time.Millisecond
@@ -39,15 +39,15 @@ type Closer struct {
 	// these pools.
 	HasAll func(context.Context, ledger.ClusterName, client.Object) (bool, error)
 	// InOffice returns an error unless this process is the writer of the ledger. Another writer may know of a range that
-	// this memory lacks.
+	// this process's memory lacks.
 	InOffice func(context.Context) error
 }
 
 var _ door.Closer = (*Closer)(nil)
 
-// CloseRange implements door.Closer. For a claim that is Terminating it closes nothing: the first DELETE has done so.
-// Otherwise the claim's owner could keep the range of a shared network closed by a finalizer and more DELETEs, and so
-// keep other workspaces out.
+// CloseRange implements door.Closer. For a claim that is Terminating it closes nothing, because the first DELETE has
+// closed the range. Otherwise the claim's owner could keep the range of a shared network closed by a finalizer and more
+// DELETEs, and so keep other workspaces out.
 func (c *Closer) CloseRange(
 	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
 ) (inside string, err error) {
@@ -115,8 +115,8 @@ func (c *Closer) held(
 // fails with ErrChanged if another caller has opened the range meanwhile, and with ErrDeposed if another process has
 // become the writer of the ledger: that process finds the range open, and may have bound a block in it.
 //
-// The DELETEs of a range take turns. If many closed it at once, each would end the closing of the others, because each
-// closes it until another time, and all would begin again.
+// The DELETEs of a range take turns. If many closed the range at once, each would close it until another time. That
+// would end the closing of the others, and all would begin again.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// ranged makes a claim, and the pool of a network that it holds.
+// ranged makes a claim, and the pool of a network. The claim holds the pool.
 func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ipamv1alpha1.IPClaim, ledger.Pool) {
 	s.Helper()
 	claim := gen.Claim("range-"+class, gen.OfClass(class))
@@ -27,7 +27,7 @@ func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ip
 	return claim, p
 }
 
-// shared makes a claim with these finalizers, and a pool that it holds and all workspaces share.
+// shared makes a claim with these finalizers, and a pool. The claim holds the pool, and all workspaces share it.
 func (s *scene) shared(finalizers ...string) (*ipamv1alpha1.IPClaim, ledger.Pool) {
 	s.Helper()
 	claim := gen.Claim("range", gen.OfClass("net"))
@@ -84,7 +84,7 @@ func (s *scene) spaceFor(pool ledger.PoolID, scope ledger.Scope) ledger.Pool {
 	return made
 }
 
-// wantComplete expects a range that was closed to be open, or gone.
+// wantComplete calls Complete for a closed range, and expects the range to be open, or gone, afterwards.
 func (s *scene) wantComplete(p ledger.Pool) {
 	s.Helper()
 	if done, err := s.Complete(s.Context(), p.ID); !done || err != nil {

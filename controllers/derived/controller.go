@@ -76,7 +76,7 @@ func newController(opts Options) *Controller {
 
 var _ manager.LeaderElectionRunnable = (*Controller)(nil)
 
-// NeedLeaderElection says that the leader alone keeps the IPPools in step.
+// NeedLeaderElection returns true: only the leader keeps the IPPools in step.
 func (c *Controller) NeedLeaderElection() bool { return true }
 
 // Start sweeps over all pools from time to time, until the context ends.
@@ -151,8 +151,8 @@ func (c *Controller) old(p ledger.Pool) bool {
 	return !never && c.Clock.Since(seen.since) >= after
 }
 
-// stays returns how long an idle pool stays. never is true if it is not retired for being idle. If its workspace is no
-// longer bound, the pool stays for leftIdle at most.
+// stays returns how long an idle pool stays. never is true if the pool stays however long it is idle. If the workspace
+// of the pool is no longer bound, the pool stays for leftIdle at most.
 func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
 	if of := p.Derived.Workspace.Cluster(); of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
 		return min(max(c.Idle, time.Nanosecond), leftIdle), false
@@ -178,7 +178,8 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 // Left notes that a workspace is no longer bound: kcp deletes the IPPools there. It does not block.
 func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluster) }
 
-// Reconcile moves a pool along its life. If the pool is gone, it deletes the IPPool of its name.
+// Reconcile makes the next move of a pool. If the pool is gone, Reconcile deletes the IPPool that is left over: see
+// clear.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	p, known := c.Ledger.Pools.Get(req.id)
 	if !known || p.Cluster != req.cluster || p.Name != req.name {

@@ -6,7 +6,7 @@
 //	nobody uses a pool       a sweep closes and retires it
 //
 // The ledger decides, and the IPPools follow it: a missing IPPool is created, the IPPool of a retired pool is deleted,
-// and no IPPool brings a pool into the ledger. So an IPPool needs no finalizer. It is deleted before its pool leaves
-// the ledger, while the pool is closed: any other IPPool without a pool shows that the ledger has lost the pool, and is
-// left to package recover.
+// and no IPPool brings a pool into the ledger. So an IPPool needs no finalizer. It is deleted while its pool is closed,
+// before the pool leaves the ledger. So if an IPPool shows a CIDR, and its pool is not in the ledger and was not
+// retired, the ledger has lost the pool. Such an IPPool is left to package recover.
 package derived

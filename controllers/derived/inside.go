@@ -21,7 +21,7 @@ import (
 const (
 	// named is how many occupants of a range a refusal names.
 	named = 3
-	// looked is how many times at most one DELETE asks the servers for an occupant.
+	// looked is how often one DELETE asks the servers for an occupant, at most.
 	looked = 64
 	// atOnce is how many occupants are asked for at the same time.
 	atOnce = 16
@@ -53,9 +53,9 @@ func (o occupant) String() string {
 	return "claim " + o.Namespace + "/" + o.Name
 }
 
-// inside lists the occupants of a pool and of the pools below it, and stops at the number counted. A pool below is an
-// occupant itself only if a claim holds it. The ledger is read only for pools that have a block in memory, however many
-// idle pools there are: the transaction that closes the pool notices a block that memory lacks.
+// inside lists the occupants of a pool and of the pools below it, but no more of them than the constant counted. A pool
+// below is an occupant itself only if a claim holds it. The ledger is read only for pools that have a block in memory,
+// however many idle pools there are: the transaction that closes the pool notices a block that memory lacks.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
 		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // the DELETE of that claim may be under way
@@ -89,8 +89,7 @@ func (k *Keeper) occupantOf(b ledger.Block) occupant {
 }
 
 // guests asks the servers for the occupants of a range, for one DELETE of the range. It asks for a bounded number of
-// them, and first for those of the workspace that the DELETE is in: the others may be of other workspaces. Not safe for
-// concurrent use.
+// them, and first for those in the workspace of the DELETE. Not safe for concurrent use.
 type guests struct {
 	*Closer
 	pool  ledger.Pool
@@ -123,7 +122,7 @@ func (g *guests) away(o occupant) int {
 }
 
 // settle asks for the next occupants, settles the releases of those that are gone, and returns all that are left. stays
-// reports whether one of these is known to stay: its claim exists, or its block is retained.
+// reports whether one of those left is known to stay: its claim exists, or its block is retained.
 func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err error) {
 	left, err = g.inside(ctx, g.pool)
 	if err != nil || len(left) == 0 {

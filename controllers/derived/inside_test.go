@@ -156,7 +156,7 @@ func (r reads) List(ctx context.Context, o allocator.ListOptions) iter.Seq2[ledg
 	return r.Blocks.List(ctx, o)
 }
 
-// A dry run, which a user may send in a loop, lists the blocks of a pool only if the pool has one.
+// A dry run, which a user may send in a loop, lists the blocks of a pool only if the pool has a block.
 func TestCloseRange_ReadsNoIdlePools(t *testing.T) {
 	s := newScene(t)
 	lists := &atomic.Int32{}
@@ -184,7 +184,7 @@ func TestCloseRange_CountsAnEmptyRangeInside(t *testing.T) {
 		t.Errorf("the refusal is %q, want the inner range", inside)
 	}
 	s.mustClose(inner)
-	s.deletes(inner) // and nobody has looked at that yet
+	s.deletes(inner) // and its release is not settled yet
 	if s.mustClose(claim); s.known(below) {
 		t.Error("the inner pool is known; want both gone")
 	}

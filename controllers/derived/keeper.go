@@ -113,8 +113,8 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// create creates the IPPool of a pool that is open in the ledger, unless there is one. It returns whose IPPool the
-// cache shows then; none if it has created the IPPool, or the cache lags behind.
+// create creates the IPPool of a pool that is open in the ledger. If an IPPool of that name exists, create returns
+// whose it is, as the cache shows. It returns none if it has created the IPPool, or if the cache lags behind.
 func (k *Keeper) create(
 	ctx context.Context, workspace client.Client, cache client.Reader, p ledger.Pool,
 ) (sight, error) {
@@ -199,7 +199,7 @@ func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool,
 // errLost: the ledger may have lost blocks of the pool, which then seems to be empty.
 var errLost = errors.New("the ledger may have lost blocks of the pool")
 
-// grace returns the time after which no DELETE that is admitted now can still fail.
+// grace returns the time by which a DELETE that is admitted now has succeeded or failed.
 func (k *Keeper) grace() time.Time { return k.Clock.Now().Add(promise.Grace) }
 
 // begin closes an empty pool until that time, and reports whether the pool was open before. by is the claim that has to

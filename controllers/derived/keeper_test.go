@@ -167,7 +167,7 @@ func TestPublish_RefusesAClosedPool(t *testing.T) {
 	}
 }
 
-// laggard is a workspace whose cache still shows an IPPool that is deleted.
+// laggard is a workspace whose cache still shows an IPPool after its deletion.
 type laggard struct {
 	*testbed.Workspace
 	cache client.Client

@@ -75,7 +75,7 @@ type facts struct {
 	shared bool     // all workspaces share it
 	used   bool     // somebody has a block in it
 	over   bool     // the DELETE that it was closed for has succeeded or failed
-	holder presence // of the claim that holds it, or held it when it was asked for
+	holder presence // of the claim that holds it, or held it until the servers were asked
 }
 
 // move is the next change of a pool.
@@ -115,8 +115,8 @@ func next(f facts) move {
 }
 
 // ofClosed returns the next move of a closed pool. A CREATE opens a pool that all workspaces share, as long as a claim
-// holds it. Otherwise the claim's workspace could keep the pool closed to all others, by a finalizer or by DELETEs that
-// always fail. When the claim goes, the pool stays for the blocks inside.
+// holds it. If CREATEs could not, the claim's workspace could keep the pool closed to all others, by a finalizer or by
+// DELETEs that always fail. When the claim goes, the pool stays for the blocks inside.
 func ofClosed(f facts) move {
 	switch {
 	case !f.held:
@@ -197,8 +197,8 @@ func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	return !f.shown && p.RegisteredAt.Before(c.Since) && !c.published.lostLately(p.ID, c.Clock.Now())
 }
 
-// ask asks for the claim that holds a pool, and settles its release if it is gone. A pool that is not open is empty,
-// and the transaction that retires it compares that. If the pool is open, the release is settled only if the claim's
+// ask asks for the claim that holds a pool, and settles its release if it is gone. A pool that is not open is empty:
+// the transaction that retires it fails otherwise. If the pool is open, the release is settled only if the claim's
 // deletion was seen.
 func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (presence, error) {
 	by, settle := p.Derived.Holder, c.Releases.Settle

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// soon is how long after a CREATE the Controller publishes the pools above the pool of the CREATE. So their requests do
-// not delay the answer.
+// soon is how long after a CREATE the Controller publishes the pools above the pool of the CREATE. So the requests for
+// these pools do not delay the answer.
 const soon = 50 * time.Millisecond
 
 // request asks to reconcile a pool, and the IPPool of its name.

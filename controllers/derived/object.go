@@ -46,8 +46,8 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 }
 
 // withhold writes into the spec of an IPPool the prefixes that the pool never hands out. If the reservations of its
-// class still give the same prefixes, it writes these reservations, else each prefix. A ledger that was lost gets them
-// back from there.
+// class still give the same prefixes, it writes these reservations, else each prefix. From there, a ledger that was
+// lost gets the prefixes back.
 func withhold(view *catalog.View, p ledger.Pool, spec *ipamv1alpha1.IPPoolSpec) {
 	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {
 		kept := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}

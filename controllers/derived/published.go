@@ -15,7 +15,7 @@ import (
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
-	busy  map[ledger.PoolID]chan struct{} // pools whose IPPool is being created or deleted now; closed at the end
+	busy  map[ledger.PoolID]chan struct{} // pools whose IPPool is being created or deleted; closed when that ends
 }
 
 // requestTime is how long a request for an IPPool may take. kcp ends each request within it.

@@ -68,8 +68,8 @@ func (c slowly) Delete(ctx context.Context, object client.Object, options ...cli
 	return c.Client.Delete(ctx, object, options...)
 }
 
-// wantWaits expects a call to wait for a request to kcp: its result does not come within 50 ms. The channel has room for
-// the result.
+// wantWaits expects a call to wait for a request to kcp: its result does not come within 50 ms. The channel needs room
+// for the result.
 func wantWaits[T any](t *testing.T, result chan T) {
 	t.Helper()
 	select {
@@ -101,8 +101,8 @@ func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
 	}
 }
 
-// The DELETE of a range is answered while a slow server still creates the range's IPPool. CloseRange waits for that, and
-// deletes the IPPool.
+// The DELETE of a range comes while a slow server still creates the range's IPPool. CloseRange waits until the IPPool
+// is there, and deletes it.
 func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -118,7 +118,8 @@ func TestCloseRange_WaitsForACreationOfTheObject(t *testing.T) {
 	}
 }
 
-// An unused pool is retired while a slow server still creates its IPPool. Retire waits for that, and deletes the IPPool.
+// Retire is called for an unused pool while a slow server still creates its IPPool. Retire waits until the IPPool is
+// there, and deletes it.
 func TestRetire_WaitsForACreationOfTheObject(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)
@@ -241,8 +242,8 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 }
 
 // A DELETE that was allowed and then failed leaves the range closed, until no such DELETE can succeed any more. Then
-// the range is opened and published again. No cooldown in its address spaces has ended meanwhile, because these go with
-// the range.
+// the range is opened and published again. Its address spaces have kept their cooldowns meanwhile, because they go only
+// with the range.
 func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)

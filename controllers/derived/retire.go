@@ -87,8 +87,9 @@ func (c *Closer) RetirePool(
 	return "", nil
 }
 
-// Goes returns when an unused pool will be retired, unless it is used before. The time is zero while addresses cool in
-// the pool: it stays for these. ok is false if the pool is in use, or is not retired for being unused.
+// Goes returns when an unused pool will be retired, if no claim uses it before. The time is zero while addresses cool
+// in the pool, because the pool stays until their cooldown is over. ok is false if the pool is in use, or if it stays
+// however long it is unused.
 func (c *Controller) Goes(p ledger.Pool) (at time.Time, ok bool) {
 	c.watch(p)
 	after, never := c.stays(p)

@@ -82,7 +82,7 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 		s.Ranges = ranges
 		must.Do(t, s.Retire(t.Context(), p, ""))
 		for !time.Now().Truncate(time.Millisecond).After(p.RegisteredAt) {
-			runtime.Gosched() // the ledger's times have milliseconds; beyond a network, the four transactions since then take more than one
+			runtime.Gosched() // the ledger counts milliseconds; over a network, four transactions take longer than one
 		}
 		s.network("net", "n", "root", 24)
 	}}

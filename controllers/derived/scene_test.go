@@ -166,8 +166,8 @@ func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	return true, s.alloc.Release(ctx, h.Claim)
 }
 
-// network makes the pool of a class for a network, below the pool above, and publishes it in the workspace. by is the
-// claim that holds it; without one, no claim does.
+// network makes the pool of a class for a network, and publishes it in the workspace. The pool is carved from the pool
+// with the ID in above. by is the claim that holds the new pool, if one does.
 func (s *scene) network(class, name string, above ledger.PoolID, length int, by ...ledger.Holder) ledger.Pool {
 	s.Helper()
 	p := ledger.Pool{Cluster: tenant, Name: class + "-" + name, Derived: &ledger.Derived{
