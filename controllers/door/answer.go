@@ -16,8 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// answer sets the status of a claim that is being created. What the client has sent as status
-// is never left.
+// answer sets the status of a claim that is being created. A status that the client has sent never stays.
 func (s *server) answer(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
@@ -27,7 +26,7 @@ func (s *server) answer(
 		return nil, err
 	}
 	draft.disownStatus()
-	// The API server names a claim after this call. A name that is set here holds.
+	// The API server names a claim only after this call. A claim that has a name keeps it.
 	if prefix := draft.GetGenerateName(); draft.GetName() == "" && prefix != "" {
 		draft.rename(names.SimpleNameGenerator.GenerateName(prefix))
 	}
@@ -61,7 +60,8 @@ func (s *server) answer(
 	return resp, err
 }
 
-// note logs why a CREATE has no answer. That it comes too early is no fault, and a fault of the leader is in its log.
+// note logs why a CREATE has no answer. It logs no error if the CREATE comes too early, which is not a fault, or if the
+// leader gives no answer: a fault of the leader is in the leader's log.
 func note(logger logr.Logger, err error) {
 	const what = "CREATE is not answered"
 	if errors.Is(err, ErrEarly) || errors.Is(err, errLeader) {
@@ -71,10 +71,9 @@ func note(logger logr.Logger, err error) {
 	logger.Error(err, what)
 }
 
-// decidable returns the claim of a draft. ok is false if the server will refuse it, or if it is too
-// long: then nobody has to be asked. The server records no managed fields if the client has sent a status
-// of another type, or managed fields of a version that is not served: the policy ipam-claim-status-create
-// refuses both.
+// decidable returns the claim of a draft. ok is false if the API server will refuse the claim, or if the spec is too
+// long: then nobody has to be asked. A claim has no managed fields if the client has sent a status of another type, or
+// managed fields of a version that is not served. The policy ipam-claim-status-create refuses both.
 func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha1.IPClaim, ok bool) {
 	if tooLong(req.Object.Raw) {
 		return nil, false
@@ -87,7 +86,7 @@ func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha
 	return claim, d.storable(claim)
 }
 
-// ask asks for the answer to a CREATE. A panic is an error: the other CREATEs go on.
+// ask asks for the answer to a CREATE. A panic becomes an error, so that the other CREATEs go on.
 func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error) {
 	if req.Cluster == "" {
 		return Answer{}, errors.New("the claim does not name its logical cluster")
@@ -100,8 +99,8 @@ func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error
 	return s.decider().Answer(ctx, req)
 }
 
-// Decider decides CREATEs and DELETEs: that of the leader, or a peer, which asks the leader. It is safe for concurrent
-// use.
+// Decider decides CREATEs and DELETEs. The leader has one that decides by itself. The Decider of another replica is a
+// peer, which asks the leader. It is safe for concurrent use.
 type Decider interface {
 	Answerer
 	Drainer
@@ -112,14 +111,14 @@ type Decider interface {
 
 // Answerer decides claims that are being created. It is safe for concurrent use.
 type Answerer interface {
-	// Answer returns what the CREATE of a claim is answered. An error means that there is
-	// no answer now; its text is for logs only. The answer beside it may say Refuse, and nothing else: the claim is not
-	// to be stored without one. It returns soon after ctx ends.
+	// Answer returns the answer to the CREATE of a claim. An error means that there is no answer now; its text is for
+	// logs only. With an error, the returned Answer may have Refuse set, and nothing else: then the CREATE fails,
+	// because the claim must not be stored without an answer. Answer returns soon after ctx ends.
 	Answer(ctx context.Context, req Request) (Answer, error)
 }
 
-// ErrEarly is in the error of an Answerer when an earlier claim or CREATE of the same name is not settled yet. It is
-// no fault, and the log says so.
+// ErrEarly: an earlier claim or CREATE of the same name is not settled yet. An Answerer returns it, wrapped. It is not
+// a fault, and is not logged as an error.
 var ErrEarly = errors.New("the CREATE comes too early")
 
 // Request is one claim that is being created. A replica sends it to the leader as JSON: add fields, and change none.
@@ -129,19 +128,20 @@ type Request struct {
 	// Claim has its name and namespace. It has no UID yet, and its status is empty. The
 	// schema has not checked it yet.
 	Claim *ipamv1alpha1.IPClaim `json:"claim"`
-	// DryRun says that nothing may be taken.
+	// DryRun says that no block may be taken.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// Answer is a final status. The leader sends it as JSON.
+// Answer is the final status of a claim, or a refusal. The leader sends it as JSON.
 type Answer struct {
 	Status ipamv1alpha1.IPClaimStatus `json:"status"`
 	// Refuse says that the claim or its class has unmetPolicy Refuse, and that the status
 	// is not Bound. The CREATE then fails with the reason of the condition Allocated.
 	Refuse bool `json:"refuse,omitempty"`
-	// Pool is the only pool that was asked and has no room. Empty: there were several, or the system makes it.
+	// Pool is the name of the only pool that was asked, if it has no room. Empty: several pools were asked, or it is one
+	// that the system makes.
 	Pool string `json:"pool,omitempty"`
-	// Roles are those that the scope of the claim lacks.
+	// Roles are the roles that the scope of the claim lacks.
 	Roles []string `json:"roles,omitempty"`
 	// Warning is shown to the user beside the answer, if the claim may not mean what it says.
 	Warning string `json:"warning,omitempty"`

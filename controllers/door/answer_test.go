@@ -21,12 +21,12 @@ import (
 
 var errAway = errors.New("etcd is away")
 
-// boundAnswer is that to a claim that gets a block.
+// boundAnswer is the answer to a claim that gets a block.
 var boundAnswer = Answer{Status: ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28"}}
 
 const boundStatus = `{"phase":"Bound","allocatedCIDR":"10.0.0.0/28"}`
 
-// What the client sends as status and as its owner never stays, whatever the answer is.
+// The status that a client sends never stays, whatever the answer is, and the Answerer does not see it.
 func TestAnswer_ReplacesTheStatusThatTheClientSent(t *testing.T) {
 	const (
 		plain  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
@@ -72,7 +72,7 @@ func TestAnswer_RemovesTheStatusFromManagedFields(t *testing.T) {
 	sameJSON(t, answering(t, boundAnswer, nil).created(object), want)
 }
 
-// The warning of an answer is one of the server.
+// The response has the warning of the answer, if there is one.
 func TestAnswer_ReturnsTheWarning(t *testing.T) {
 	for _, want := range [][]string{nil, {"a block beside the ranges"}} {
 		s := answering(t, Answer{Status: boundAnswer.Status, Warning: strings.Join(want, "")}, nil)
@@ -83,7 +83,7 @@ func TestAnswer_ReturnsTheWarning(t *testing.T) {
 	}
 }
 
-// The Answerer gets the workspace, the claim and whether it is a dry run.
+// The Answerer gets the workspace, the claim, and whether the request is a dry run.
 func TestAnswer_AsksWithWorkspaceClaimAndDryRun(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	req := creating(`{"metadata":{"name":"a","namespace":"other","uid":"u","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)
@@ -96,7 +96,7 @@ func TestAnswer_AsksWithWorkspaceClaimAndDryRun(t *testing.T) {
 	}
 }
 
-// A claim with generateName has its name before the Answerer sees it, and keeps it.
+// A claim with generateName gets its name before the Answerer sees it, and keeps that name.
 func TestAnswer_NamesAClaimWithGenerateName(t *testing.T) {
 	for generate, want := range map[string]string{
 		"web-": `^web-[a-z0-9]{5}$`,
@@ -117,8 +117,8 @@ func TestAnswer_NamesAClaimWithGenerateName(t *testing.T) {
 	}
 }
 
-// TestAnswer_LeavesAClaimThatTheServerRefusesUndecided: a claim that the server will refuse is not decided. It would leave a
-// block for a while, and the corrected claim could not get the same address.
+// A claim that the server will refuse is not decided. Otherwise its block would be left over for a while, and the
+// corrected claim could not get the same address.
 func TestAnswer_LeavesAClaimThatTheServerRefusesUndecided(t *testing.T) {
 	for what, object := range map[string]string{
 		"no managed fields":            `{"metadata":{"name":"a","managedFields":[],"annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":"x"}`,
@@ -145,8 +145,8 @@ func TestAnswer_LeavesAClaimThatTheServerRefusesUndecided(t *testing.T) {
 	}
 }
 
-// On kcp a claim without a logical cluster gets no answer. Elsewhere the annotation is anybody's
-// to write, and does not count.
+// On kcp a claim that names no logical cluster gets no answer. Without kcp the annotation does not count, because
+// anybody may write it.
 func TestAnswer_NeedsALogicalClusterOnKCP(t *testing.T) {
 	const without = `{"metadata":{"name":"a"},"spec":{}}`
 	s := answering(t, boundAnswer, nil)
@@ -165,7 +165,8 @@ func TestAnswer_NeedsALogicalClusterOnKCP(t *testing.T) {
 	}
 }
 
-// A claim that the schema will refuse costs no question and is not counted.
+// For a claim that cannot be decoded, the Answerer is not asked, and nothing is counted. The schema will refuse the
+// claim.
 func TestAnswer_LeavesAnUndecodableClaimUncounted(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	before := counted()
@@ -176,8 +177,8 @@ func TestAnswer_LeavesAnUndecodableClaimUncounted(t *testing.T) {
 	}
 }
 
-// Every reason has the HTTP status of the documentation, and none asks clients to retry by
-// themselves.
+// A CREATE that is refused has the HTTP status that is documented for the reason. The response never asks clients to
+// retry by themselves.
 func TestAnswer_RefusesWithTheHTTPStatusOfTheReason(t *testing.T) {
 	for reason, code := range map[ipamv1alpha1.Reason]int32{
 		ipamv1alpha1.ReasonPoolExhausted:        507,
@@ -225,7 +226,8 @@ func TestAnswer_RefusesWithTheHTTPStatusOfTheReason(t *testing.T) {
 	}
 }
 
-// When nobody can tell, a claim that says Refuse itself is refused.
+// If nobody can tell whether a claim can be met, a claim that says Refuse is refused. Any other is stored without an
+// answer.
 func TestAnswer_RefusesAClaimThatSaysRefuseIfNobodyCanTell(t *testing.T) {
 	panics := answererFunc(func(context.Context, Request) (Answer, error) { panic("a nil map") })
 	hangs := answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
@@ -250,7 +252,8 @@ func TestAnswer_RefusesAClaimThatSaysRefuseIfNobodyCanTell(t *testing.T) {
 	}
 }
 
-// A claim whose class says Refuse is refused, too, when nobody can tell: also by a replica that asks the leader.
+// If nobody can tell, a claim whose class says Refuse is refused, too: by the leader, and by a replica that asks the
+// leader.
 func TestAnswer_RefusesAClaimOfAClassThatSaysRefuseIfNobodyCanTell(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"the leader": answering(t, Answer{Refuse: true}, errAway), "a standby": answersOf(t, Answer{Refuse: true}, errAway).scene,
@@ -262,7 +265,7 @@ func TestAnswer_RefusesAClaimOfAClassThatSaysRefuseIfNobodyCanTell(t *testing.T)
 	}
 }
 
-// A claim that lacks roles of its scope is told each of them.
+// A refusal names each role that the scope of the claim lacks.
 func TestAnswer_NamesEachMissingRole(t *testing.T) {
 	answer := Answer{Refuse: true, Roles: []string{"location", "network"}}
 	answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: "ScopeRolesMissing", Message: "because"}}
@@ -298,7 +301,7 @@ func TestAnswer_CountsEachResult(t *testing.T) {
 	}
 }
 
-// counted is the number of answers by result.
+// counted returns the number of answers, by result.
 func counted() map[string]float64 {
 	counts := map[string]float64{}
 	for _, result := range []string{"bound", "pending", "refused", "unanswered"} {

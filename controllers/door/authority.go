@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// authorityLife is how long a CA is valid. At half of it another one is made.
+	// authorityLife is how long a CA is valid. When half of that time is over, another CA is made.
 	authorityLife = 2 * 365 * 24 * time.Hour
-	// leafLife is how long a serving certificate is valid. At two thirds of it another one is
+	// leafLife is how long a serving certificate is valid. When two thirds of that time are over, another certificate is
 	// made.
 	leafLife = 30 * 24 * time.Hour
 	// backdate is how far the clock of a verifier may be behind.
 	backdate = time.Hour
-	// settling is how long a new CA signs nothing, if there is another one: by then every
-	// client trusts it.
+	// settling is how long a new CA signs nothing while there is an older one. After that time every client trusts the new
+	// CA.
 	settling = time.Hour
 )
 
@@ -91,8 +91,8 @@ func sign(
 	return x509.ParseCertificate(raw)
 }
 
-// due reports whether two thirds of a serving certificate's life are over, or a CA does not
-// stand behind it any more.
+// due reports whether another serving certificate has to be made: there is none, two thirds of its life are over, or
+// this CA has not signed it.
 func due(leaf *tls.Certificate, by authority, now time.Time) bool {
 	return leaf == nil || now.After(leaf.Leaf.NotAfter.Add(-leafLife/3)) || leaf.Leaf.CheckSignatureFrom(by.cert) != nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// The paths of the door. All except the last stand below the token. The API server knows nothing of pathDecide, by
-// which a replica asks the leader.
+// The paths of the door. All except the last stand below the token. By pathDecide, pathDrained, pathReleased,
+// pathClosed, pathRetired and pathClassed a replica asks the leader; the API server does not know these six.
 const (
 	pathAnswer   = "answer"
 	pathKeep     = "keep"
@@ -42,17 +42,17 @@ type registration struct {
 	endpoint Endpoint
 	token    string
 	bundle   []byte
-	// namespace is that of the ConfigMap for people; serves says that they are served.
+	// namespace is the namespace of the ConfigMap that tells people where the door is; serves says that there is one.
 	namespace string
 	serves    bool
-	// controller is the user that the controller is.
+	// controller is the user name of the controller.
 	controller string
 	// platform is the logical cluster that the controller comes from; empty without kcp.
 	platform ledger.ClusterName
 }
 
-// Each field is set that the API server would set otherwise, so that what it has stored can be
-// compared with this.
+// The functions below set each field that the API server would set by default. So what the API server has stored can be
+// compared with what they return.
 
 func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -85,7 +85,7 @@ func (r registration) address() *corev1.ConfigMap {
 	}
 }
 
-// all returns what tells the server, and people, of the door.
+// all returns the objects that tell the API server, and people, where the door is.
 func (r registration) all() []client.Object {
 	all := []client.Object{r.mutating(), r.validating()}
 	if r.serves {
@@ -94,21 +94,21 @@ func (r registration) all() []client.Object {
 	return all
 }
 
-// hook has the fields of a mutating webhook that differ from those of the others.
+// hook has the fields in which the mutating webhooks differ.
 type hook struct {
 	path      string
 	operation admissionregistrationv1.OperationType
-	// resource is that of claims by default.
+	// resource is the plural of a kind. Default: ipclaims.
 	resource string
-	// effects are none on a dry run, by default.
+	// effects are the side effects. Default: none on a dry run.
 	effects admissionregistrationv1.SideEffectClass
-	// timeout is that of a CREATE by default.
+	// timeout is how long the API server waits. Default: the timeout of a CREATE.
 	timeout    time.Duration
 	conditions []admissionregistrationv1.MatchCondition
 }
 
-// webhook returns a webhook as it is registered. Exact: for another version its answer would be dropped. Never: another
-// webhook's change must not ask again.
+// webhook returns a webhook as it is registered. It is called for exactly one version of the API: for another version,
+// its answer would be dropped. It is not called again when another webhook changes the object.
 func (r registration) webhook(h hook) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    h.path + "." + registrationName,
@@ -131,8 +131,8 @@ func (r registration) answer() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{path: pathAnswer, operation: admissionregistrationv1.Create})
 }
 
-// keep returns the webhook for updates of a claim that change its status, unless the system makes them: a
-// call costs an update half of its time again.
+// keep returns the webhook for updates of a claim that change its status, unless the system makes them. It is not
+// called for other updates, because a call makes an update take half as long again.
 func (r registration) keep() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathKeep, operation: admissionregistrationv1.Update, effects: admissionregistrationv1.SideEffectClassNone,
@@ -141,8 +141,8 @@ func (r registration) keep() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are
-// called before policies, which decide.
+// drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing, but is a mutating webhook,
+// because these are called before the policies, which decide.
 func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 	inUse := fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')",
 		ipamv1alpha1.ConditionInUse)
@@ -154,7 +154,8 @@ func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 }
 
 // release returns the webhook for the DELETE of an IPAllocation that has a claim. It is called before the policy, which
-// refuses that. A namespace that is deleted takes both along, and its controller does not wait.
+// refuses such a DELETE. It is not called when a namespace is deleted: the IPAllocation then goes together with its
+// claim.
 func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathRelease, operation: admissionregistrationv1.Delete, resource: "ipallocations", timeout: releaseTimeout,
@@ -162,8 +163,8 @@ func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// closeRange returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for
-// nothing.
+// closeRange returns the webhook for the DELETE of a claim that holds a range. It is not called when a namespace is
+// deleted.
 func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 	ranged := fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange)
 	return r.webhook(hook{
@@ -173,7 +174,7 @@ func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 }
 
 // retirePool returns the webhook for the DELETE of a pool that a class has made. It is called before the policy, which
-// refuses it if the status says that the pool is in use.
+// refuses the DELETE if the status says that the pool is in use.
 func (r registration) retirePool() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathRetire, operation: admissionregistrationv1.Delete, resource: "ippools", timeout: releaseTimeout,
@@ -190,21 +191,21 @@ func (r registration) retireClass() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// only returns one condition.
+// only returns a list of one condition.
 func only(name, expression string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
 }
 
 // notTheCluster exempts the controllers that delete all of a namespace. On kcp any tenant can use these names, and
-// gains nothing: its DELETE does not wait.
+// gains only that its own DELETE does not wait.
 var notTheCluster = admissionregistrationv1.MatchCondition{
 	Name: "not-the-namespace-controller",
 	Expression: "!(request.userInfo.username in ['system:serviceaccount:kube-system:namespace-controller'," +
 		" 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:kube-controller-manager'])",
 }
 
-// refuse is called for a claim that says Refuse and has no answer. It fails where the others
-// ignore, and the API server then shows the user its URL, which has no token.
+// refuse returns the webhook for the CREATE of a claim that says Refuse and has no answer. If this webhook cannot be
+// called, the CREATE fails, and the API server shows the user its URL. So the URL has no token.
 func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    pathRefuse + "." + registrationName,
@@ -226,9 +227,9 @@ func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 	}
 }
 
-// notTheSystem exempts the users that may write a status, as the policies do: system:masters, and the
-// controller. On kcp any tenant can create a service account with the name of the controller's, but
-// cannot choose the logical cluster that it comes from.
+// notTheSystem exempts the users that may write a status, as the policies do: system:masters, and the controller. On
+// kcp any tenant can create a service account of the same name as the controller's, but cannot choose the logical
+// cluster that the account comes from.
 func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 	controller := fmt.Sprintf("request.userInfo.username == '%s'", r.controller)
 	if r.platform != "" {
@@ -241,7 +242,7 @@ func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// rules match an operation on a resource, as v1alpha1. Subresources are no part of it.
+// rules returns the rules that match an operation on a resource of v1alpha1, and not on its subresources.
 func rules(
 	operation admissionregistrationv1.OperationType, resource string,
 ) []admissionregistrationv1.RuleWithOperations {

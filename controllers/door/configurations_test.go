@@ -23,7 +23,7 @@ var (
 	controller = accountFrom("p1", "cluster:p1")
 )
 
-// accountFrom is a service account of the controller's name, as seen from a logical cluster.
+// accountFrom returns a service account of a logical cluster that has the same name as the controller's.
 func accountFrom(cluster string, scopes ...string) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: registered.controller, Extra: map[string][]string{
 		"authentication.kcp.io/cluster-name": {cluster}, "authentication.kcp.io/scopes": scopes,
@@ -64,7 +64,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// keep is called for a status that differs, unless the system writes it.
+// The webhook keep is called for an UPDATE that changes the status, unless the system writes.
 func TestKeep_IsCalledIfAUserChangesTheStatus(t *testing.T) {
 	const without, empty, bound, forged, absurd = `spec: {}`, `{spec: {}, status: {}}`, `{spec: {}, status: {phase: Bound}}`, `{spec: {}, status: {phase: Error}}`, `{spec: {}, status: x}`
 	for name, tt := range map[string]struct {
@@ -95,7 +95,7 @@ func TestKeep_IsCalledIfAUserChangesTheStatus(t *testing.T) {
 	}
 }
 
-// refuse is called for claims that say Refuse and that nobody has answered.
+// The webhook refuse is called for claims that say Refuse and that nobody has answered.
 func TestRefuse_IsCalledForUnansweredClaimsThatSayRefuse(t *testing.T) {
 	for object, want := range map[string]bool{
 		`spec: {}`:                    false,
@@ -114,7 +114,8 @@ func TestRefuse_IsCalledForUnansweredClaimsThatSayRefuse(t *testing.T) {
 	}
 }
 
-// Only the path whose URL kcp shows to tenants has no token, and only that one fails.
+// All URLs have the token except that of refuse, which kcp shows to tenants. If the door is away, only refuse fails the
+// request.
 func TestRegistration_ShowsTenantsNoToken(t *testing.T) {
 	for _, webhook := range registered.mutating().Webhooks {
 		if url := *webhook.ClientConfig.URL; !strings.HasPrefix(url, "https://ipam.example.org:9443/secret/") || *webhook.FailurePolicy != admissionregistrationv1.Ignore {

@@ -19,20 +19,21 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// pauses are those between two looks at the releases that a DELETE waits for. Most end within the first. Each look may
-// ask servers and ledger some times, and users may send many such DELETEs: so the pauses grow.
+// pauses are the times between two looks at the releases that a DELETE waits for. Most releases end within the first
+// pause. The pauses grow, because each look may ask servers and ledger several times, and users may send many such
+// DELETEs.
 var pauses = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
 
-// Await calls look for a DELETE that waits, until look reports that the wait has ended, or fails, or until ctx ends. It
-// returns the error.
+// Await calls the function look again and again for a DELETE that waits. It ends when look reports that the wait has
+// ended, when look fails, or when ctx ends, and returns the error.
 func Await(ctx context.Context, look func(context.Context) (ended bool, err error)) error {
 	return pauses.DelayFunc().Until(ctx, true, false, look)
 }
 
-// Drainer knows the pools that are about to be empty. It is safe for concurrent use.
+// Drainer waits for pools that are about to be empty. It is safe for concurrent use.
 type Drainer interface {
-	// Drained waits until the status of a pool shows no block any more, or until ctx ends. It returns at once if a
-	// holder of a block is there to stay.
+	// Drained waits until the status of a pool shows no block any more, or until ctx ends. It returns at once if the
+	// holder of a block is not about to go.
 	Drained(ctx context.Context, pool Pool)
 }
 
@@ -43,15 +44,16 @@ type Pool struct {
 	UID     types.UID
 }
 
-// take decodes the object that a DELETE is about, and drops its text: the request may wait for long.
+// take decodes the object that a DELETE is about, and drops its text from the request, because the request may wait for
+// long.
 func take(req *admissionv1.AdmissionRequest, object any) error {
 	raw := req.OldObject.Raw
 	req.OldObject.Raw, req.Object.Raw = nil, nil
 	return json.Unmarshal(raw, object)
 }
 
-// lighten drops the parts of an object that users may make large, except these annotations. No DELETE is decided by the
-// others.
+// lighten drops the parts of the metadata that users may make large, except these annotations. No DELETE is decided by
+// these parts.
 func lighten(object metav1.Object, annotations ...string) {
 	kept := map[string]string{}
 	for _, key := range annotations {
@@ -66,9 +68,9 @@ func lighten(object metav1.Object, annotations ...string) {
 	object.SetFinalizers(nil)
 }
 
-// drain allows the DELETE of a pool, and lets it wait for the releases that are under way. The policy ipam-pools
-// decides after that. It goes by the pool as the API server read it before this call; if it refuses, the API server
-// reads the pool once more, and begins again with a newer one.
+// drain allows the DELETE of a pool, but first waits for the releases that are under way. The policy ipam-pools decides
+// after that, by the pool as the API server read it before this call. If the policy refuses, the API server reads the
+// pool once more, and begins again if the pool has changed.
 func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	stored := &metav1.PartialObjectMetadata{}
 	if err := take(req, stored); err != nil {
@@ -76,7 +78,7 @@ func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (
 	}
 	pool := Pool{Cluster: s.in(stored), Name: stored.Name, UID: stored.UID}
 	if pool.Cluster != "" {
-		// Where many sleep, the policy decides at once.
+		// If too many requests sleep, the policy decides at once.
 		_ = Sleep(ctx, pool.Cluster, func(ctx context.Context) error {
 			s.decider().Drained(ctx, pool)
 			return nil
@@ -87,16 +89,16 @@ func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (
 
 // Releaser settles the releases of claims that are gone. It is safe for concurrent use.
 type Releaser interface {
-	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block,
-	// also one that is to be retained. It reports whether the record is gone then: it stays while its claim exists, or
-	// is not known to be gone.
+	// Released settles the release of the claim that a record names, if no server has the claim. It frees the block of the
+	// claim, even one that is to be retained. It reports whether the record is gone afterwards: the record stays while its
+	// claim exists, or may exist.
 	Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
 }
 
-// release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone.
-// Then the record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations
-// refuses, by the record as the API server read it before this call. If nobody can tell, the DELETE fails, as that
-// would refuse it for a claim that may be gone.
+// release decides about the DELETE of an IPAllocation that names a claim. If the claim is gone, its release deletes the
+// IPAllocation, and the DELETE is answered with Not Found. If the claim exists, release allows the DELETE, and the
+// policy ipam-allocations refuses it, by the IPAllocation as the API server read it before this call. If nobody can
+// tell, the DELETE fails: the policy would refuse it because of a claim that may be gone.
 func (s *server) release(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
@@ -127,7 +129,7 @@ func (s *server) release(
 }
 
 // in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets,
-// whatever the client has sent. Elsewhere it is anybody's to write.
+// whatever the client has sent. Without kcp the annotation does not count, because anybody may write it.
 func (s *server) in(object metav1.Object) ledger.ClusterName {
 	if s.only != "" {
 		return s.only
@@ -138,11 +140,11 @@ func (s *server) in(object metav1.Object) ledger.ClusterName {
 // dry reports whether a request is to change nothing.
 func dry(req *admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
 
-// Closer lets claims be deleted that hold a range. It is safe for concurrent use.
+// Closer decides whether claims that hold a range may be deleted. It is safe for concurrent use.
 type Closer interface {
-	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says
-	// for people what keeps the range, which stays as it is. A dry run changes nothing. It fails if all that is inside
-	// may be gone, and says what that is, if it is known.
+	// CloseRange closes the range that a claim holds, and deletes the IPPool of the range, if nothing is inside any more.
+	// Otherwise inside says, for people, what keeps the range, and the range stays as it is. A dry run changes nothing.
+	// CloseRange fails if all that is inside may be gone. Then inside says what that is, if it is known.
 	CloseRange(
 		ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
 	) (inside string, err error)
@@ -152,7 +154,7 @@ type Closer interface {
 const undecided = "nobody can tell now whether something is inside the range: delete the claim again later"
 
 // closeRange decides about the DELETE of a claim that holds a range. The API server may call it more than once for one
-// DELETE. If it cannot be called at all, the claim is deleted, and the range goes when it is empty.
+// DELETE. If the API server cannot call the door, the claim is deleted, and the range goes when it is empty.
 func (s *server) closeRange(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {

@@ -31,7 +31,7 @@ type deletes struct {
 	classed  func(class string) (string, error)
 }
 
-// decider is a Decider of two parts.
+// decider is a Decider: an Answerer for CREATEs, and deletes for DELETEs.
 type decider struct {
 	Answerer
 	deletes
@@ -67,7 +67,7 @@ func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.Cl
 	})
 }
 
-// The DELETE of a pool is allowed, after the pool that is meant was waited for: the policy decides.
+// The door waits for the pool that a DELETE names, and then allows the DELETE: the policy decides.
 func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 	const pool = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"status":{}}`
 	for only, want := range map[ledger.ClusterName]Pool{"": {"t1", "lab", "u1"}, "alone": {"alone", "lab", "u1"}} {
@@ -82,8 +82,8 @@ func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 	}
 }
 
-// The DELETE of a record whose claim is gone is answered that the record is not there. If nobody can tell, it
-// fails. All others are left to the policy.
+// The DELETE of a record whose claim is gone is answered that the record is not there. If nobody can tell, the DELETE
+// fails. Any other DELETE is left to the policy.
 func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 	const record = `{"metadata":{"name":"web-1","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"spec":{"claimRef":{"name":"web","uid":"u2"}}}`
 	for name, tt := range map[string]struct {
@@ -143,8 +143,8 @@ func TestCloseRange_RefusesWhileSomethingIsInside(t *testing.T) {
 	}
 }
 
-// closing opens a door whose Closer is given, and returns a function that asks about the DELETE of a claim of a workspace, with an
-// annotation of that many bytes.
+// closing opens a door with this Closer. It returns a function that asks the door about the DELETE of a claim in a
+// workspace. The claim has an annotation of so many bytes.
 func closing(t *testing.T, by deletes) (remove func(cluster string, annotated int, dry bool)) {
 	t.Helper()
 	ring := newRing(t, newFake())
@@ -163,7 +163,8 @@ func closing(t *testing.T, by deletes) (remove func(cluster string, annotated in
 	}
 }
 
-// However many large DELETEs of a workspace wait, those of another one are decided. Each that waits keeps the head of its claim alone.
+// However many large DELETEs of one workspace wait, the DELETEs of another workspace are decided. A DELETE that waits
+// keeps only a small part of its claim in memory.
 func TestCloseRange_DecidesOthersWhileLargeDeletesWait(t *testing.T) {
 	const large = 2 * largeBody
 	waits, wake := make(chan struct{}, 2*largeInFlight), make(chan struct{})
@@ -216,8 +217,8 @@ func TestCloseRange_LimitsConcurrentDryRuns(t *testing.T) {
 	}
 }
 
-// A DELETE waits for pools that show blocks, records of claims, and claims that hold a range, unless the system deletes them. It
-// waits for nothing when a namespace goes.
+// The webhooks are called for the DELETE of a pool that shows blocks, of an IPAllocation that names a claim, and of a
+// claim that holds a range, unless the system deletes it. The webhooks are not called when a namespace is deleted.
 func TestDelete_IsCalledUnlessTheSystemDeletes(t *testing.T) {
 	const used, unused = `status: {conditions: [{type: InUse, status: "True"}]}`, `status: {conditions: [{type: InUse, status: "False"}]}`
 	const held, ranged, block, bare = `spec: {claimRef: {name: web}}`, `spec: {target: ScopeRange}`, `spec: {target: Block}`, `spec: {}`

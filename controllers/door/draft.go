@@ -17,7 +17,7 @@ import (
 // ownedStatus is the key by which managedFields say that a manager owns fields of the status.
 const ownedStatus = "f:status"
 
-// operation is one of a JSON patch (RFC 6902).
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -62,7 +62,7 @@ func (d *draft) rename(name string) {
 // setStatus sets the status, or removes it if the value is nil.
 func (d *draft) setStatus(value any) {
 	if value != nil {
-		d.patch = append(d.patch, operation{"add", "/status", value}) // which replaces one that is there
+		d.patch = append(d.patch, operation{"add", "/status", value}) // replaces a status that is there
 		return
 	}
 	if _, there := d.Object["status"]; there {
@@ -70,7 +70,7 @@ func (d *draft) setStatus(value any) {
 	}
 }
 
-// disownStatus removes the status from all entries of the managed fields: only the system writes it.
+// disownStatus removes the status from all entries of the managed fields, because only the system writes the status.
 func (d *draft) disownStatus() {
 	entries, _, _ := unstructured.NestedFieldNoCopy(d.Object, "metadata", "managedFields")
 	list, _ := entries.([]any)
@@ -83,7 +83,7 @@ func (d *draft) disownStatus() {
 	}
 }
 
-// allowed lets the request pass with the patch.
+// allowed returns the response that lets the request pass, with the patch.
 func (d *draft) allowed() (*admissionv1.AdmissionResponse, error) {
 	resp := &admissionv1.AdmissionResponse{Allowed: true}
 	if len(d.patch) == 0 {
@@ -97,8 +97,8 @@ func (d *draft) allowed() (*admissionv1.AdmissionResponse, error) {
 	return resp, nil
 }
 
-// sameStatus reports whether two claims have the same status. An empty one is as good as none:
-// typed clients send it.
+// sameStatus reports whether two claims have the same status. An empty status is the same as none, because typed
+// clients send an empty one.
 func sameStatus(a, b *draft) bool {
 	return reflect.DeepEqual(a.statusOrEmpty(), b.statusOrEmpty())
 }

@@ -50,7 +50,7 @@ func ParseService(text string) (Endpoint, error) {
 	return Endpoint{Service: &Service{Namespace: namespace, Name: name, Port: int32(number)}}, nil
 }
 
-// host is the name that the API server checks the certificate for.
+// host returns the name that the API server checks the certificate for.
 func (e Endpoint) host() string {
 	if e.Service != nil {
 		return fmt.Sprintf("%s.%s.svc", e.Service.Name, e.Service.Namespace)
@@ -62,7 +62,7 @@ func (e Endpoint) host() string {
 	return u.Hostname()
 }
 
-// base returns the URL before the paths. That of a Service is known inside of its cluster alone.
+// base returns the URL before the paths. The URL of a Service works only inside its cluster.
 func (e Endpoint) base() string {
 	if e.Service != nil {
 		return fmt.Sprintf("https://%s:%d", e.host(), e.Service.Port)
@@ -70,7 +70,7 @@ func (e Endpoint) base() string {
 	return e.URL
 }
 
-// at is how the API server calls a path.
+// at returns how the API server calls a path.
 func (e Endpoint) at(path string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: bundle}
 	if e.Service == nil {

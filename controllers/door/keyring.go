@@ -22,7 +22,7 @@ const (
 	// lookInterval is how often the Secret and the registration are compared with what they
 	// should be.
 	lookInterval = 10 * time.Second
-	// retryInterval is the same after a first failure.
+	// retryInterval is the pause after a first failure. It doubles with each further one, up to lookInterval.
 	retryInterval = time.Second
 )
 
@@ -49,18 +49,18 @@ func newKeyring(c client.Client, secret client.ObjectKey, host string, clock clo
 	return &keyring{client: c, secret: secret, host: host, clock: clock, ready: make(chan struct{})}
 }
 
-// NeedLeaderElection says that every replica has the keys.
+// NeedLeaderElection returns false: every replica has the keys.
 func (r *keyring) NeedLeaderElection() bool { return false }
 
-// Start follows the Secret until the context ends. While it cannot be read, what was read
-// before holds.
+// Start follows the Secret until the context ends. While the Secret cannot be read, the keys that were read before stay
+// in use.
 func (r *keyring) Start(ctx context.Context) error {
 	repeat(ctx, r.clock, func() error { return r.refresh(ctx) }, "the keys of the webhooks are not up to date")
 	return nil
 }
 
-// repeat does something at once and then at every lookInterval, until the context ends. It logs
-// failures, and retries with exponential backoff.
+// repeat calls the function do at once, and then at every lookInterval, until the context ends. It logs failures, and
+// retries with exponential backoff.
 func repeat(ctx context.Context, clock clock.WithTicker, do func() error, failed string) {
 	backoff := retryInterval
 	for {
@@ -79,7 +79,8 @@ func repeat(ctx context.Context, clock clock.WithTicker, do func() error, failed
 	}
 }
 
-// refresh reads the Secret, makes what is missing or old, and takes over what is there then.
+// refresh reads the Secret, renews in it what is missing or old, and uses the keys that are there then. It makes
+// another serving certificate if that is due.
 func (r *keyring) refresh(ctx context.Context) error {
 	current, err := r.load(ctx)
 	if apierrors.IsConflict(err) {
@@ -135,15 +136,14 @@ func (r *keyring) load(ctx context.Context) (keys, error) {
 	return current, nil
 }
 
-// create makes an empty Secret. Replicas that do so at once make the same one; which of them
-// fills it is decided by its resourceVersion. To apply needs the right to create this name
-// alone.
+// create makes an empty Secret. Replicas that do so at once make the same Secret, and its resourceVersion decides which
+// of them fills it. The Secret is applied, and not created, because the right to apply can be limited to this name.
 func (r *keyring) create(ctx context.Context) error {
 	return r.client.Apply(ctx, corev1ac.Secret(r.secret.Name, r.secret.Namespace).WithType(corev1.SecretTypeOpaque),
 		fieldOwner, client.ForceOwnership)
 }
 
-// token is the secret part of the paths; empty while it is not known.
+// token returns the secret part of the paths; empty while it is not known.
 func (r *keyring) token() string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -15,7 +15,7 @@ const (
 	entryKeys  = "ca.key"
 )
 
-// minToken is the length of the shortest token that is taken for one.
+// minToken is the least length of a token. A shorter one is damaged.
 const minToken = 20
 
 // keys are what all replicas of a platform share. The zero value has nothing.
@@ -26,8 +26,8 @@ type keys struct {
 	authorities []authority
 }
 
-// decodeKeys reads keys from the data of a Secret. What is damaged is left out, and named by the
-// error.
+// decodeKeys reads keys from the data of a Secret. A damaged token is left out. If a CA is damaged, all CAs are left
+// out, and the error says why.
 func decodeKeys(data map[string][]byte) (keys, error) {
 	k := keys{}
 	if token := string(data[entryToken]); len(token) >= minToken && pathSafe(token) {
@@ -38,8 +38,8 @@ func decodeKeys(data map[string][]byte) (keys, error) {
 	return k, err
 }
 
-// pathSafe reports whether a token is one segment of a path as it stands. Kubernetes takes no capital letters in the
-// path of a Service.
+// pathSafe reports whether a token can be one segment of a path without escaping. Kubernetes takes no capital letters
+// in the path of a Service.
 func pathSafe(token string) bool {
 	return !slices.ContainsFunc([]byte(token), func(c byte) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z')
@@ -60,8 +60,8 @@ func (k keys) encode() (map[string][]byte, error) {
 	return data, nil
 }
 
-// renewed returns the keys as they should be now: without CAs that have expired, with another
-// one when half of the newest one's life is over, and with a token.
+// renewed returns the keys as they should be now: without CAs that have expired, with another CA when half of the
+// newest CA's life is over, and with a token.
 func (k keys) renewed(now time.Time) (keys, error) {
 	k.authorities = slices.DeleteFunc(slices.Clone(k.authorities), func(a authority) bool {
 		return now.After(a.cert.NotAfter)
@@ -79,8 +79,7 @@ func (k keys) renewed(now time.Time) (keys, error) {
 	return k, nil
 }
 
-// signer is the CA that signs serving certificates: the newest one that every client trusts, or
-// the oldest if there is none.
+// signer returns the CA that signs serving certificates: the newest CA that every client trusts, or else the oldest.
 func (k keys) signer(now time.Time) authority {
 	for _, a := range k.authorities {
 		if made := a.cert.NotBefore.Add(backdate); !now.Before(made.Add(settling)) {
@@ -90,7 +89,7 @@ func (k keys) signer(now time.Time) authority {
 	return k.authorities[len(k.authorities)-1]
 }
 
-// bundle is the certificates of all CAs, as PEM.
+// bundle returns the certificates of all CAs, as PEM.
 func (k keys) bundle() ([]byte, error) {
 	data, err := k.encode()
 	return bytes.Clone(data[entryCerts]), err

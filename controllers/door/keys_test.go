@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// ringAt is a keyring that has read its Secret.
+// ringAt returns a keyring that has read its Secret.
 func ringAt(t *testing.T, c client.Client, clock *clocktesting.FakeClock) *keyring {
 	t.Helper()
 	ring := newKeyring(c, secretKey, "ipam.example.org", clock)
@@ -37,7 +37,7 @@ func refresh(t *testing.T, rings ...*keyring) {
 	}
 }
 
-// trusts reports whether a bundle stands behind the certificate that a keyring serves with.
+// trusts returns an error unless a bundle trusts the certificate that a keyring serves with.
 func trusts(t *testing.T, bundle []byte, ring *keyring, now time.Time) error {
 	t.Helper()
 	leaf, err := ring.Certificate()
@@ -53,7 +53,7 @@ func bundleOf(t *testing.T, ring *keyring) []byte {
 	return must.Get(ring.Bundle())(t)
 }
 
-// Replicas have one token and trust each other's certificates; each has a key of its own.
+// Replicas have the same token, and trust each other's certificates. Each has a certificate of its own.
 func TestKeyring_GivesReplicasOneToken(t *testing.T) {
 	c, clock := newFake(), clocktesting.NewFakeClock(time.Now())
 	first, second := ringAt(t, c, clock), ringAt(t, c, clock)
@@ -90,7 +90,7 @@ func TestKeyring_TakesWhatAnotherReplicaHasWritten(t *testing.T) {
 	}
 }
 
-// Over five years, what is served is trusted by a bundle that was registered an hour before, and
+// For five years, each certificate that is served is trusted by the bundle that was registered an hour before. The
 // bundles stay small.
 func TestKeyring_ServesCertificatesThatAnOlderBundleTrusts(t *testing.T) {
 	const step, years = 5 * 24 * time.Hour, 5 * 365 * 24 * time.Hour
@@ -122,7 +122,7 @@ func TestKeyring_ServesCertificatesThatAnOlderBundleTrusts(t *testing.T) {
 	}
 }
 
-// What is damaged is made again. What is sound stays, and nothing is written.
+// A damaged token or CA in the Secret is made again, and the other stays. After that, nothing more is written.
 func TestKeyring_ReplacesOnlyWhatIsDamaged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage   func(map[string][]byte)
@@ -183,8 +183,7 @@ func resourceVersion(t *testing.T, c client.Client) string {
 	return secret.ResourceVersion
 }
 
-// A Secret that is deleted is made again, with another token. One that cannot be read changes
-// nothing.
+// While the Secret cannot be read, the keys stay in use. A Secret that was deleted is made again, with another token.
 func TestKeyring_KeepsTheKeysWhileTheSecretCannotBeRead(t *testing.T) {
 	clock, away := clocktesting.NewFakeClock(time.Now()), error(nil)
 	c := interceptor.NewClient(newFake(), interceptor.Funcs{
@@ -213,7 +212,7 @@ func TestKeyring_KeepsTheKeysWhileTheSecretCannotBeRead(t *testing.T) {
 	}
 }
 
-// Before the Secret was read there is no certificate: connections fail, and nothing hangs.
+// Before the Secret was read, there is no certificate, and Certificate fails. Start makes the keyring ready.
 func TestKeyring_HasNoCertificateBeforeItHasReadTheSecret(t *testing.T) {
 	ring := newKeyring(newFake(), secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))
 	if leaf, err := ring.Certificate(); err == nil {
@@ -232,7 +231,7 @@ func TestKeyring_HasNoCertificateBeforeItHasReadTheSecret(t *testing.T) {
 	must.Do(t, <-done)
 }
 
-// The certificate is for an address as well as for a name.
+// A certificate is valid for its host, a name or an address, and for no other.
 func TestAuthority_IssuesForNamesAndAddresses(t *testing.T) {
 	a := must.Get(newAuthority(time.Now()))(t)
 	for _, host := range []string{"ipam.example.org", "127.0.0.1", "2001:db8::1"} {
@@ -246,7 +245,7 @@ func TestAuthority_IssuesForNamesAndAddresses(t *testing.T) {
 	}
 }
 
-// Files are read again, so that a certificate that somebody else renews counts at once.
+// The files are read again each time, so a certificate that another program has renewed is used at once.
 func TestFiles_AreReadAgainEachTime(t *testing.T) {
 	dir := t.TempDir()
 	files := Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}

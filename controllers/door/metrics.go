@@ -47,7 +47,7 @@ func init() {
 	}
 }
 
-// observe counts an answer, or that there was none.
+// observe counts an answer, or a CREATE without one, and how long it took.
 func observe(answer Answer, err error, took time.Duration) {
 	answers.WithLabelValues(resultOf(answer, err)).Inc()
 	durations.Observe(took.Seconds())

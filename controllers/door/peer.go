@@ -19,22 +19,23 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// greeting is how long it may take to connect to the leader. The address of one whose node died answers nothing.
+// greeting is how long it may take to connect to the leader. If the leader's node has died, nothing answers at its
+// address.
 const greeting = patience / 2
 
-// errLeader: the leader was asked, or is not known, and there is no answer.
+// errLeader: the leader is not known, or has given no answer.
 var errLeader = errors.New("the leader does not answer")
 
-// peer is the Decider of a replica that does not lead: it asks the leader. Only requests that the door has in a slot
-// are forwarded, and a leader forwards nothing, so a request takes one step at most. It is safe for concurrent use.
+// peer is the Decider of a replica that does not lead: it asks the leader. It forwards only requests that have a slot,
+// and a leader forwards nothing, so a request is forwarded once at most. It is safe for concurrent use.
 type peer struct {
 	leader func(context.Context) (string, error) // HOST:PORT; empty while it is not known
 	token  func() string
 	client *http.Client
 }
 
-// newPeer returns the Decider. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle;
-// an empty bundle means the CAs that the system trusts.
+// newPeer returns the Decider. The leader shows a certificate for the host of the endpoint, signed by a CA of the
+// bundle. An empty bundle means the CAs that the system trusts.
 func newPeer(opts Options, token func() string, bundle func() ([]byte, error)) *peer {
 	dial := opts.Dial
 	if dial == nil {
@@ -90,7 +91,7 @@ func (p *peer) Answer(ctx context.Context, req Request) (answer Answer, err erro
 	return answer, nil
 }
 
-// Drained implements Drainer. Where the leader does not answer, the DELETE does not wait.
+// Drained implements Drainer. If the leader does not answer, the DELETE does not wait.
 func (p *peer) Drained(ctx context.Context, pool Pool) {
 	if err := p.ask(ctx, pathDrained, pool, &struct{}{}); err != nil {
 		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name,
@@ -98,7 +99,7 @@ func (p *peer) Drained(ctx context.Context, pool Pool) {
 	}
 }
 
-// A peer asks about the DELETE of a record, a claim or a pool by a deletion, and the leader answers by said.
+// A deletion is a peer's question about the DELETE of a record, a claim or a pool, and said is the leader's answer.
 type (
 	deletion[T any] struct {
 		Cluster ledger.ClusterName `json:"cluster"`
@@ -193,10 +194,10 @@ func (p *peer) forward(ctx context.Context, path string, question, answer any) e
 	return json.NewDecoder(io.LimitReader(response.Body, maxReview)).Decode(answer)
 }
 
-// question is one that a peer asks the leader.
+// question is a kind of question that a peer asks the leader.
 type question struct {
-	most   time.Duration
-	light  bool // see path
+	most   time.Duration // how long the answer may take
+	light  bool          // see path
 	decide func(ctx context.Context, s *server, body io.Reader) (answer any, err error)
 }
 
@@ -281,7 +282,7 @@ var leading = map[string]question{
 	}},
 }
 
-// led answers a question of a peer. A replica that does not lead forwards nothing for others.
+// led answers a question of a peer. A replica that does not lead refuses: it forwards no question of another replica.
 func (s *server) led(q question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

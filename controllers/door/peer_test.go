@@ -25,13 +25,13 @@ import (
 // pair is a standby and the leader that it asks.
 type pair struct {
 	*scene         // the standby
-	leader  *scene // its asked receives the questions to the leader
+	leader  *scene // its field asked receives the questions to the leader
 	at      atomic.Pointer[string]
 	elects  func() // makes the standby the leader
 	deletes        // of the leader
 }
 
-// never answers nothing: the test fails if it is asked.
+// never returns an Answerer that fails the test if it is asked.
 func never(t *testing.T) Answerer {
 	return answererFunc(func(context.Context, Request) (Answer, error) {
 		t.Error("a replica that does not lead decides, want it to forward")
@@ -39,7 +39,7 @@ func never(t *testing.T) Answerer {
 	})
 }
 
-// newPair opens both, with the keys of their Secrets.
+// newPair opens a standby and its leader, each with the keys of the Secret that its client reads.
 func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer, by ...deletes) *pair {
 	t.Helper()
 	p := &pair{deletes: append(by, deletes{})[0]}
@@ -60,7 +60,7 @@ func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer,
 	return p
 }
 
-// answersOf opens a pair whose leader gives one answer.
+// answersOf opens a pair whose leader gives this answer to every CREATE.
 func answersOf(t *testing.T, answer Answer, err error) *pair {
 	t.Helper()
 	shared := newFake()
@@ -69,7 +69,7 @@ func answersOf(t *testing.T, answer Answer, err error) *pair {
 
 func (s *scene) address() string { return strings.TrimPrefix(s.base, "https://") }
 
-// A standby asks the leader, and answers as it does.
+// A standby asks the leader about a CREATE, and gives the answer of the leader.
 func TestPeer_GivesTheAnswerOfTheLeader(t *testing.T) {
 	p := answersOf(t, boundAnswer, nil)
 	before := counted()
@@ -95,7 +95,7 @@ func TestPeer_GivesTheAnswerOfTheLeader(t *testing.T) {
 	}
 }
 
-// The leader's refusal is the standby's.
+// If the leader refuses a CREATE, the standby refuses it.
 func TestPeer_RefusesIfTheLeaderRefuses(t *testing.T) {
 	p := answersOf(t, Answer{Refuse: true}, nil)
 	if resp := p.review(p.answerPath(), creating(anyClaim)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
@@ -136,8 +136,8 @@ func TestPeer_DecidesByItselfOnceItLeads(t *testing.T) {
 	}
 }
 
-// Where the leader has no answer, CREATE is stored without one, and without what the client sent as one; or it is
-// refused, if the claim says so. Nothing is decided by another replica, and nothing goes round.
+// If the leader gives no answer, a claim is stored without an answer, and without the status that the client has sent.
+// If the claim says Refuse, it is refused. No other replica decides, and no request is forwarded twice.
 func TestPeer_LeavesClaimsUnansweredWithoutTheLeader(t *testing.T) {
 	const (
 		forged  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":{"phase":"Bound","allocatedCIDR":"192.0.2.0/28"}}`
@@ -197,7 +197,7 @@ func TestPeer_LeavesClaimsUnansweredWithoutTheLeader(t *testing.T) {
 	}
 }
 
-// By the path between replicas too, only the token is let in, and no more than a review is read.
+// The path between replicas, too, needs the token, and reads no more bytes than a review may have.
 func TestDecide_RejectsHostileRequests(t *testing.T) {
 	p := answersOf(t, boundAnswer, nil)
 	sane := []byte(`{"cluster":"c1","claim":{"metadata":{"name":"a","namespace":"default"}}}`)
@@ -222,7 +222,7 @@ func TestDecide_RejectsHostileRequests(t *testing.T) {
 	}
 }
 
-// A standby asks the leader about DELETEs, too, and answers as it does. It decides none by itself.
+// A standby asks the leader about DELETEs, too, and gives the answer of the leader. It decides none by itself.
 func TestPeer_AsksTheLeaderAboutDELETEs(t *testing.T) {
 	const (
 		pool   = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}}}`
@@ -297,7 +297,8 @@ func TestPeer_AsksTheLeaderAboutDELETEs(t *testing.T) {
 	}
 }
 
-// Where the leader does not answer, a range and a record are not decided, and the DELETE of a pool does not wait.
+// If the leader does not answer, the standby cannot decide the DELETE of a range claim, an IPAllocation, a class, or a
+// pool that a class has made. The DELETE of another pool does not wait.
 func TestPeer_LeavesDELETEsUndecidedWithoutTheLeader(t *testing.T) {
 	peer := newPeer(Options{Leader: func(context.Context) (string, error) { return "127.0.0.1:1", nil }, Endpoint: Endpoint{URL: "https://127.0.0.1"}},
 		func() string { return "token" }, func() ([]byte, error) { return nil, nil })

@@ -11,7 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// aliases are what the first service of this API calls some reasons.
+// aliases are the names that the first service of this API has for some reasons.
 var aliases = map[ipamv1alpha1.Reason]metav1.CauseType{
 	ipamv1alpha1.ReasonPoolExhausted: "Exhausted",
 	ipamv1alpha1.ReasonRangeHeld:     "ClaimExists",
@@ -45,7 +45,7 @@ var codes = map[ipamv1alpha1.Reason]int32{
 	ipamv1alpha1.ReasonRangeNotHeld:         http.StatusUnprocessableEntity,
 }
 
-// statusReasons are the words of Kubernetes for those statuses, which clients compare.
+// statusReasons are the reasons of Kubernetes for these HTTP statuses. Clients compare them.
 var statusReasons = map[int32]metav1.StatusReason{
 	http.StatusInsufficientStorage: "InsufficientStorage",
 	http.StatusForbidden:           metav1.StatusReasonForbidden,
@@ -55,8 +55,8 @@ var statusReasons = map[int32]metav1.StatusReason{
 	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
 }
 
-// refused fails the CREATE of a claim. It sets no retryAfterSeconds, by which clients would
-// retry ten times without saying so.
+// refused fails the CREATE of a claim. It sets no retryAfterSeconds, because clients would then retry ten times without
+// telling the user.
 func refused(reason ipamv1alpha1.Reason, message string, details metav1.StatusDetails) *admissionv1.AdmissionResponse {
 	code, ok := codes[reason]
 	if !ok {
@@ -96,7 +96,7 @@ func refusedBy(name string, answer Answer) *admissionv1.AdmissionResponse {
 	return refused(reason, message, details)
 }
 
-// unanswered fails the CREATE of a claim that is not to be stored without an answer.
+// unanswered fails the CREATE of a claim that has no answer, and must not be stored without one.
 func unanswered(name string) *admissionv1.AdmissionResponse {
 	return refused(ipamv1alpha1.ReasonError, unknown, metav1.StatusDetails{Kind: "IPClaim", Name: name})
 }
@@ -109,7 +109,7 @@ func fails(resource, name string, code int32, message string) *admissionv1.Admis
 	}}
 }
 
-// refuse fails every CREATE. The API server asks for claims that say Refuse and have no answer.
+// refuse fails every CREATE. The API server calls it only for claims that say Refuse and have no answer.
 func refuse(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	return unanswered(req.Name), nil
 }

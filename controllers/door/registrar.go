@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// registrar tells the API server about the door, and puts right what differs. A manager runs it
-// on the leader.
+// registrar writes the objects that tell the API server about the door, and corrects those that differ. A manager runs
+// it on the leader.
 type registrar struct {
 	client client.Client
 	clock  clock.WithTicker
@@ -23,7 +23,7 @@ type registrar struct {
 	wanted func() (registration, error)
 }
 
-// NeedLeaderElection says that one replica registers.
+// NeedLeaderElection returns true: only the leader registers.
 func (r *registrar) NeedLeaderElection() bool { return true }
 
 // Start registers the door until the context ends.
@@ -50,7 +50,8 @@ func (r *registrar) register(ctx context.Context) error {
 	return nil
 }
 
-// ensure writes a configuration if what is stored has other webhooks, or a ConfigMap if it has other data.
+// ensure writes a configuration if the stored one is missing or has other webhooks, and a ConfigMap if the stored one
+// is missing or has other data.
 func (r *registrar) ensure(ctx context.Context, configuration client.Object) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
 	if err != nil {
@@ -66,13 +67,13 @@ func (r *registrar) ensure(ctx context.Context, configuration client.Object) err
 	err = r.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		// To apply needs the right to create this name alone.
+		// It is applied, and not created, because the right to apply can be limited to this name.
 		err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), fieldOwner, client.ForceOwnership)
 	case err != nil:
 	case equality.Semantic.DeepEqual(have.Object[content], want.Object[content]):
 		return nil
 	default:
-		// To apply would leave webhooks that somebody has added.
+		// Apply would leave webhooks that somebody has added.
 		base := client.MergeFromWithOptions(have.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		have.Object[content] = want.Object[content]
 		err = r.client.Patch(ctx, have, base, fieldOwner)
@@ -84,15 +85,15 @@ func (r *registrar) ensure(ctx context.Context, configuration client.Object) err
 	return nil
 }
 
-// remover takes back what a door has registered that is not there any more: without it each
-// CREATE would look for one. A manager runs it on the leader.
+// remover deletes what a former door has registered, if there is no door any more. Otherwise the API server would still
+// call that door for each CREATE. A manager runs it on the leader.
 type remover struct {
 	client    client.Client
 	clock     clock.WithTicker
 	namespace string
 }
 
-// NeedLeaderElection says that one replica removes.
+// NeedLeaderElection returns true: only the leader removes.
 func (r *remover) NeedLeaderElection() bool { return true }
 
 // Start removes the registration.

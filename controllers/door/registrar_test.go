@@ -51,7 +51,7 @@ func stored(t *testing.T, c client.Client) ([]admissionregistrationv1.MutatingWe
 	return mutating.Webhooks, validating.Webhooks
 }
 
-// What is registered is written once, again when it differs, and not else.
+// Each object of the registration is written at first, and again when the stored one differs.
 func TestRegistrar_WritesOnlyWhatDiffers(t *testing.T) {
 	writes := 0
 	c := counting(&writes)
@@ -92,7 +92,7 @@ func TestRegistrar_WritesOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
-// Nothing is registered before the keys are there, nor by a bundle that cannot be read.
+// Nothing is registered before the keys are there, or while the bundle cannot be read.
 func TestRegistrar_WaitsForTheKeys(t *testing.T) {
 	writes, ready := 0, make(chan struct{})
 	r := &registrar{client: counting(&writes), clock: clocktesting.NewFakeClock(time.Now()), ready: ready, wanted: func() (registration, error) {
@@ -111,7 +111,7 @@ func TestRegistrar_WaitsForTheKeys(t *testing.T) {
 	}
 }
 
-// A controller without a door removes what one has registered, and ends doing so.
+// A controller without a door deletes what a former door has registered. Start returns when that is done.
 func TestRemover_DeletesTheRegistration(t *testing.T) {
 	writes := 0
 	c := counting(&writes)
@@ -128,7 +128,7 @@ func TestRemover_DeletesTheRegistration(t *testing.T) {
 	}
 }
 
-// People find the door by a ConfigMap, which has no token. A door that serves no people has none.
+// People find the door by a ConfigMap, which has no token. If a door serves no people, there is no ConfigMap.
 func TestRegistrar_TellsPeopleTheAddress(t *testing.T) {
 	for endpoint, want := range map[Endpoint]string{
 		{URL: "https://ipam.example.org:9443/door"}:                                    "https://ipam.example.org:9443/door",

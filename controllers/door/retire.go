@@ -13,18 +13,18 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Retirer lets classes be deleted, and the pools that classes have made. It is safe for concurrent use.
+// Retirer decides whether classes may be deleted, and pools that classes have made. It is safe for concurrent use.
 type Retirer interface {
 	// RetireClass says for people what uses the pools that a class has made; empty: the class may be deleted. It fails
 	// if nobody can tell.
 	RetireClass(ctx context.Context, class string) (used string, err error)
-	// RetirePool closes a pool that a class has made, if nobody uses it. Else it says so for people, and the pool stays
-	// as it is. A dry run changes nothing. It fails if nobody can tell.
+	// RetirePool closes a pool that a class has made, if nobody uses it. Otherwise used says, for people, that the pool is
+	// in use, and the pool stays as it is. A dry run changes nothing. It fails if nobody can tell.
 	RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (used string, err error)
 }
 
-// retireClass decides about the DELETE of a class that makes pools. If it cannot be called, the class is deleted; its
-// pools stay for the claims inside.
+// retireClass decides about the DELETE of a class that makes pools. If the API server cannot call the door, the class
+// is deleted; its pools stay for the claims inside.
 func (s *server) retireClass(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
@@ -38,8 +38,8 @@ func (s *server) retireClass(
 	})
 }
 
-// retirePool decides about the DELETE of a pool that a class has made. If it cannot be called, the policy
-// ipam-derived-pools decides by the status alone, and the controller makes the object again.
+// retirePool decides about the DELETE of a pool that a class has made. If the API server cannot call the door, the
+// policy ipam-derived-pools decides by the status alone, and the controller makes a deleted IPPool again.
 func (s *server) retirePool(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {

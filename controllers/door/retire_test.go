@@ -9,8 +9,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// The DELETE of a class, and of a pool that a class has made, is refused with a Conflict while it is in use, and as unavailable if
-// nobody can tell.
+// The DELETE of a class, and of a pool that a class has made, is refused with a Conflict while the class or pool is in
+// use, and as unavailable if nobody can tell.
 func TestRetire_RefusesWhileInUse(t *testing.T) {
 	const (
 		class = `{"metadata":{"name":"vpc","annotations":{"kcp.io/cluster":"p1"}},"spec":{"poolPer":["project"]}}`
@@ -53,7 +53,8 @@ func TestRetire_RefusesWhileInUse(t *testing.T) {
 	}
 }
 
-// Only classes that make pools, and pools that classes have made, are asked about.
+// The webhooks are called only for classes that make pools, and for pools that classes have made, unless the system
+// deletes them.
 func TestRetire_IsCalledForClassesThatMakePoolsAndForTheirPools(t *testing.T) {
 	for object, want := range map[string][2]bool{ // as a pool, as a class
 		`spec: {cidr: 10.0.0.0/8}`:        {false, false},

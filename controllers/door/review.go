@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// maxReview bounds the body of a request with the token, in bytes. A claim is a few KiB, and
-	// 256 KiB more with all the annotations that it may have; a review of an UPDATE has two. The
-	// API server lets in objects of 3 MiB. It does without the door for a larger one.
+	// maxReview bounds the body of a request with the token, in bytes. A claim is a few KiB, and 256 KiB more with all the
+	// annotations that it may have; a review of an UPDATE has two claims. The API server lets in objects of 3 MiB. If a
+	// review is larger than maxReview, the API server does without the door.
 	maxReview = 2 << 20
-	// maxRefused bounds the body of a request without the token. The API server refuses a larger one
-	// itself, as nobody can be asked.
+	// maxRefused bounds the body of a request without the token. If a body is larger, the API server gets no answer, and
+	// refuses the claim itself.
 	maxRefused = 512 << 10
 )
 
@@ -50,7 +50,7 @@ type request struct {
 // goes by the failure policy of the webhook.
 type reviewer func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
-// httpError is an error with the HTTP status that says it.
+// httpError is an error with its HTTP status. The API server is shown its text.
 type httpError struct {
 	error
 	code int
@@ -62,7 +62,7 @@ func tooLarge(most int64) error {
 	return &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
 }
 
-// readReview reads an admission request for a resource, of that many bytes at most.
+// readReview reads an admission request for a resource. The request may have as many bytes as most says.
 func readReview(
 	w http.ResponseWriter, r *http.Request, most int64, resource string,
 ) (*admissionv1.AdmissionRequest, error) {
@@ -92,7 +92,7 @@ func readReview(
 	}, nil
 }
 
-// of reports whether a request is about the main resource of a kind, as v1alpha1.
+// of reports whether a request is about this resource of v1alpha1, and not about a subresource.
 func (r *request) of(resource string) bool {
 	return r.Resource == metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)) &&
 		r.SubResource == ""
@@ -109,8 +109,8 @@ func writeReview(w http.ResponseWriter, req *admissionv1.AdmissionRequest, resp 
 	})
 }
 
-// writeError answers a request that cannot be decided. The API server may tell the user what it is answered: the
-// text of an error that is none of the door's is for the log.
+// writeError answers a request that cannot be decided. The API server may show its response to the user. So the text of
+// any error except an httpError goes to the log alone.
 func writeError(ctx context.Context, w http.ResponseWriter, err error) {
 	coded, ok := errors.AsType[*httpError](err)
 	if !ok {

@@ -42,13 +42,13 @@ type scene struct {
 	base     string
 	token    string
 	client   *http.Client
-	asked    chan Request  // what the Answerer was asked, if it was given as an Answer
+	asked    chan Request  // what the Answerer was asked, if the scene was made by answering
 	accepted *atomic.Int32 // counts its connections
-	// trusted counts the requests that have made their connection a trusted one.
+	// trusted counts how often a request has made its connection trusted.
 	trusted *atomic.Int32
 }
 
-// trusting is a listener whose connections count that they are trusted.
+// trusting is a listener that counts its connections, and how often they are trusted.
 type trusting struct {
 	net.Listener
 	accepted, trusted *atomic.Int32
@@ -69,7 +69,7 @@ func (l trusting) Accept() (net.Conn, error) {
 
 func (c trustedConn) Trust() { c.trusted.Add(1) }
 
-// open opens a door on kcp, or with a cluster on a standalone one.
+// open opens a door on kcp. If a cluster is given, the door is without kcp, and serves this cluster alone.
 func open(t *testing.T, answerer Answerer, only ledger.ClusterName) *scene {
 	t.Helper()
 	ring := newRing(t, newFake())
@@ -84,7 +84,7 @@ func newRing(t *testing.T, c client.Client) *keyring {
 	return ring
 }
 
-// serve serves a door.
+// serve runs a server until the test ends.
 func serve(t *testing.T, ring *keyring, server *server) *scene {
 	t.Helper()
 	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -104,7 +104,7 @@ func serve(t *testing.T, ring *keyring, server *server) *scene {
 	return s
 }
 
-// answering opens a door on kcp that gives one answer, and notes what it was asked.
+// answering opens a door on kcp whose Answerer gives this answer to every CREATE, and notes what it was asked.
 func answering(t *testing.T, answer Answer, err error) *scene {
 	t.Helper()
 	asked := make(chan Request, 1000)
@@ -116,7 +116,7 @@ func answering(t *testing.T, answer Answer, err error) *scene {
 	return s
 }
 
-// clientOf trusts the CAs of a keyring, and nobody else.
+// clientOf returns a client that trusts the CAs of a keyring, and no others.
 func clientOf(t *testing.T, ring *keyring) *http.Client {
 	t.Helper()
 	bundle := must.Get(ring.Bundle())(t)
@@ -168,14 +168,14 @@ func (s *scene) answerPath() string { return "/" + s.token + "/answer" }
 func (s *scene) keepPath() string   { return "/" + s.token + "/keep" }
 func (s *scene) decidePath() string { return "/" + s.token + "/decide" }
 
-// created sends the CREATE of an object, which must pass, and returns it patched.
+// created sends the CREATE of an object, which must be allowed, and returns the patched object.
 func (s *scene) created(object string) string {
 	s.Helper()
 	return patched(s.T, object, s.review(s.answerPath(), creating(object)))
 }
 
-// creating is the admission request for the CREATE of an object. The server has recorded its creator, unless the
-// object names one itself.
+// creating returns the admission request for the CREATE of an object. The object has managed fields, as the server
+// records them, unless it brings its own.
 func creating(object string) *admissionv1.AdmissionRequest {
 	if !strings.Contains(object, `"managedFields"`) {
 		object = strings.Replace(object, `{"metadata":{"`, `{"metadata":{"managedFields":[{"manager":"kubectl"}],"`, 1)
@@ -187,7 +187,7 @@ func creating(object string) *admissionv1.AdmissionRequest {
 	}
 }
 
-// updating is the admission request for an UPDATE from an object to another.
+// updating returns the admission request for an UPDATE from one object to another.
 func updating(from, to string) *admissionv1.AdmissionRequest {
 	req := creating(to)
 	req.Operation, req.OldObject.Raw = admissionv1.Update, []byte(from)
@@ -202,7 +202,7 @@ func reviewOf(t *testing.T, req *admissionv1.AdmissionRequest) []byte {
 	return body
 }
 
-// patched applies the patch of a response as the API server does.
+// patched applies the patch of a response to an object, as the API server does, and returns the result.
 func patched(t *testing.T, object string, resp *admissionv1.AdmissionResponse) string {
 	t.Helper()
 	if !resp.Allowed {

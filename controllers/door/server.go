@@ -25,11 +25,11 @@ const (
 	// patience is how long an answer may take, from the request on: the rest of the timeout is
 	// for the network, and for a busy API server.
 	patience = time.Second
-	// drainTimeout and drainPatience are those of the DELETE of a pool: a release takes half a second, and several on
-	// a busy server.
+	// drainTimeout and drainPatience are the same for the DELETE of a pool. A release takes half a second, or several
+	// seconds on a busy server.
 	drainTimeout, drainPatience = 4 * time.Second, 3 * time.Second
-	// releaseTimeout and releasePatience are those of the DELETE of an allocation and of a range, which may have to
-	// wait for its turn: to answer that nobody can tell is worse than to answer late.
+	// releaseTimeout and releasePatience are the same for the other DELETEs, which may have to wait for their turn. A late
+	// answer is better than the answer that nobody can tell.
 	releaseTimeout, releasePatience = 10 * time.Second, 9 * time.Second
 )
 
@@ -40,14 +40,15 @@ type server struct {
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  ledger.ClusterName
 	token func() string // empty while it is not known
-	// Requests with the token, and those without, which cannot keep the others waiting.
+	// known are the slots of requests with the token. Requests without it use the slots anybody, and so keep no request
+	// with the token waiting.
 	known, anybody slots
 	sleepers       sleepers
 	dryRuns        sleepers // of DELETEs
 	also           map[string]http.Handler
 }
 
-// newServer returns the server of a replica that does not lead, and asks the leader.
+// newServer returns a server that asks the leader, until its own replica leads.
 func newServer(leader Decider, only ledger.ClusterName, token func() string) *server {
 	return &server{
 		leader: leader, only: only, token: token, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare},
@@ -97,7 +98,7 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	return mux
 }
 
-// secret serves those who know the token, and keeps their connections. To all others there is nothing.
+// secret serves requests with the token, and trusts their connections. Any other request is answered with Not Found.
 func (s *server) secret(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := s.token()
@@ -112,7 +113,7 @@ func (s *server) secret(next http.Handler) http.Handler {
 	})
 }
 
-// Trustable is a connection whose listener closes others first once it is trusted.
+// Trustable is a connection that can become trusted. From then on its listener closes other connections first.
 type Trustable interface{ Trust() }
 
 // connection is the key by which the context of a request has its connection, below TLS.
@@ -132,7 +133,8 @@ type path struct {
 	serves   http.Handler
 	// missed is called when a request found no slot in time.
 	missed func()
-	// light says that a request which sleeps keeps nothing of its object in memory. So a large one gives its slot, too.
+	// light says that a request keeps little of its object in memory while it sleeps. So a large request, too, gives up
+	// its slot.
 	light bool
 }
 
@@ -153,7 +155,7 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serves.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// reviews serves a reviewer.
+// reviews serves admission requests, which a reviewer decides.
 type reviews struct {
 	// most bounds the body of a request, in bytes.
 	most int64
@@ -176,12 +178,12 @@ func (v reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeReview(w, req, resp)
 }
 
-// serving is the server for a manager to run, on every replica. Connections stay open for long:
-// to make one costs more than an answer.
+// serving returns the server that a manager runs on every replica. Connections stay open for long, because a new one
+// costs more than an answer.
 //
-// It speaks HTTP/1.1 alone. An API server sends all requests over one connection of HTTP/2, and
-// takes 45 seconds to give up on one whose end hangs. Over HTTP/1.1 it closes a connection when
-// its request times out, and the next one leads to another replica.
+// It speaks HTTP/1.1 alone. Over HTTP/2 an API server would send all requests over one connection, and would take 45
+// seconds to give up that connection if the door hangs. Over HTTP/1.1 it closes a connection when its request times
+// out, and the next connection may lead to another replica.
 func serving(
 	listener net.Listener, certificate func() (*tls.Certificate, error), handler http.Handler, logger logr.Logger,
 ) *manager.Server {
@@ -205,21 +207,21 @@ func serving(
 }
 
 const (
-	// inFlight is how many requests with the token are read and decided at once; further ones wait.
-	// It bounds the memory that they take, with the two constants below.
+	// inFlight is how many requests with the token are read and decided at once, not counting large ones. Further ones
+	// wait. Together with the two constants below, it bounds the memory that the requests take.
 	inFlight = 128
-	// largeBody is the size from which on a body counts as large, in bytes. What JSON is decoded into
-	// may take twenty times its size. Hardly any claim is as large.
+	// largeBody is the size from which on a body counts as large, in bytes. Decoded JSON may take twenty times its size in
+	// memory. Hardly any claim is as large.
 	largeBody = 64 << 10
-	// largeInFlight is how many of those may be large.
+	// largeInFlight is how many large requests with the token are read and decided at once.
 	largeInFlight = 2
 	// anybodyInFlight is how many requests without the token are read and decided at once. A
 	// client that takes all of these slots gains nothing: the API server then refuses as the door would.
 	anybodyInFlight = 8
 )
 
-// slots are the requests that are being read and decided. A large request waits for large ones
-// alone, so that it keeps no other waiting.
+// slots count the requests that are being read and decided. Large requests with the token have slots of their own, so
+// that they keep only large ones waiting.
 type slots struct{ small, large chan struct{} }
 
 // known are the slots of requests with the token.
@@ -233,7 +235,7 @@ func anybody() slots {
 	return slots{small: all, large: all}
 }
 
-// of returns those for a request. One that does not say how long it is may be long.
+// of returns the slots for a request. A request that does not say how long it is counts as large.
 func (s slots) of(r *http.Request) chan struct{} {
 	if r.ContentLength >= 0 && r.ContentLength < largeBody {
 		return s.small

@@ -21,8 +21,8 @@ import (
 
 const anyClaim = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
 
-// Without the token there is nothing but /refuse, and requests that make no sense are not
-// answered.
+// Without the token, all paths except /refuse are not found. Requests that make no sense fail. No response shows the
+// token.
 func TestServer_RejectsHostileRequests(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	sane := reviewOf(t, creating(anyClaim))
@@ -64,7 +64,7 @@ func TestServer_RejectsHostileRequests(t *testing.T) {
 	}
 }
 
-// The connections of those who know the token are closed last, and of nobody else.
+// A request with the token makes its connection trusted. Other requests do not.
 func TestServer_TrustsTheToken(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	body := reviewOf(t, creating(anyClaim))
@@ -92,7 +92,7 @@ func TestReadReview_StopsAtTheLimit(t *testing.T) {
 	}
 }
 
-// What nobody reads of a review takes no memory, whatever a client writes into it.
+// The fields of a review that nobody reads take no memory, whatever a client writes into them.
 func TestReadReview_TakesNoMemoryForUnusedFields(t *testing.T) {
 	review := reviewOf(t, creating(anyClaim))
 	for _, hostile := range []string{
@@ -128,7 +128,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody but the CA's holder is believed, and nobody speaks an old version of TLS.
+// A client connects only if it trusts the CA of the door, and speaks a current version of TLS. The door speaks
+// HTTP/1.1.
 func TestServer_SpeaksCurrentTLSAndHTTP1(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	address := strings.TrimPrefix(s.base, "https://")
@@ -150,8 +151,8 @@ func TestServer_SpeaksCurrentTLSAndHTTP1(t *testing.T) {
 	}
 }
 
-// A request that finds no slot in time is counted as unanswered. Those without the token and large ones
-// take no slot from the others.
+// A request that finds no slot in time is counted as unanswered. Requests without the token, and large ones, take no
+// slot from the other requests.
 func TestServer_LimitsRequestsInFlight(t *testing.T) {
 	entered, leave := make(chan struct{}, inFlight+largeInFlight), make(chan struct{})
 	s := open(t, answererFunc(func(context.Context, Request) (Answer, error) {
@@ -196,7 +197,7 @@ func TestServer_LimitsRequestsInFlight(t *testing.T) {
 	others.Wait()
 }
 
-// refuse always refuses, and needs no token.
+// The path /refuse refuses every request, and needs no token.
 func TestRefuse_RefusesEveryRequest(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	req := creating(`{"metadata":{"name":"a"},"spec":{"unmetPolicy":"Refuse"}}`)
@@ -210,7 +211,7 @@ func TestRefuse_RefusesEveryRequest(t *testing.T) {
 	}
 }
 
-// keep restores the stored status on any difference, and disowns it.
+// The path keep restores the stored status if an UPDATE changes it, and removes the status from the managed fields.
 func TestKeep_RestoresTheStoredStatus(t *testing.T) {
 	object := func(status, owned string) string {
 		return `{"metadata":{"name":"a","labels":{"x":"new"},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}` + owned + `}}]},"spec":{}` + status + `}`

@@ -19,14 +19,14 @@ import (
 // SecretName is the name of the Secret with the keys that all replicas share.
 const SecretName = "ipam-webhook"
 
-// Options say where the door is, and who answers.
+// Options say where the door is, and how it reaches the leader.
 type Options struct {
-	// Listener is where the door listens; the door closes it. Nil: there is none, and what is
-	// registered is removed. Its connections may be Trustable.
+	// Listener is where the door listens; the door closes it. Nil: there is no door, and what a former door has registered
+	// is removed. Its connections may be Trustable.
 	Listener net.Listener
 	// Endpoint is where the API server reaches the listener. Required with a listener.
 	Endpoint Endpoint
-	// Files are the certificate to serve with. Default: one of a CA that the replicas share.
+	// Files are the certificate to serve with. Default: a certificate of a CA that the replicas share.
 	Files Files
 	// Namespace of the Secret and of the controller's service account, whose name is Account.
 	// Required.
@@ -40,7 +40,7 @@ type Options struct {
 	// Leader returns the address of the replica that leads, as it was given as Peer there; empty while that is not
 	// known. Required with a listener.
 	Leader func(context.Context) (string, error)
-	// Also has handlers of further patterns. Each decides itself who may ask. With one of them, the ConfigMap
+	// Also has handlers of further patterns. Each decides by itself who may call it. If there is one, the ConfigMap
 	// [lookup.Address] tells people the door's address. Nil: there are none.
 	Also map[string]http.Handler
 	// Dial connects to the leader at Leader. Nil: over the network.
@@ -50,17 +50,17 @@ type Options struct {
 // Door is a door that runs.
 type Door struct{ server *server } // nil: there is no listener
 
-// Lead makes the door of this replica ask a Decider of its own from now on: it leads.
+// Lead tells the door that its replica leads. From now on the door asks this Decider, and not the leader.
 func (d Door) Lead(own Decider) {
 	if d.server != nil {
 		d.server.own.Store(&own)
 	}
 }
 
-// Setup makes a manager of the platform run the door: on every replica the server, and on the
-// leader the registration. Until it leads, the door asks the leader.
+// Setup adds the door to a manager of the platform, which runs the server on every replica, and the registration on the
+// leader. Until Lead is called, the door asks the leader.
 func Setup(mgr manager.Manager, opts Options) (Door, error) {
-	// It reads live: there is one object of each kind, and no right to list them.
+	// The client reads live: there is one object of each kind, and the controller has no right to list them.
 	c, err := client.New(mgr.GetConfig(),
 		client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -121,10 +121,9 @@ func (o Options) registration(ring *keyring) (registration, error) {
 
 // identity is how the door shows who it is.
 type identity interface {
-	// Certificate is the one to serve with.
+	// Certificate returns the certificate to serve with.
 	Certificate() (*tls.Certificate, error)
-	// Bundle is the CAs by which it is known, as PEM; empty for those that the system of the API
-	// server trusts.
+	// Bundle returns the CAs that the API server has to trust, as PEM; empty: those that its system trusts.
 	Bundle() ([]byte, error)
 }
 
@@ -133,7 +132,7 @@ type identity interface {
 type Files struct {
 	// Cert and Key are the serving certificate and its key. The zero value is none.
 	Cert, Key string
-	// CA is the bundle to register. Default: the API server goes by what its system trusts.
+	// CA is the bundle to register. Default: none, and the API server trusts the CAs of its system.
 	CA string
 }
 

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// asleep is how many requests may sleep, besides one of each workspace: somebody may have many workspaces. Each
-	// keeps its object in memory. The connections bound them all.
+	// asleep is how many requests may sleep. Beyond that, each workspace may still have one, because some users have many
+	// workspaces. Each request that sleeps keeps its object in memory. The number of connections bounds all of them.
 	asleep = inFlight
-	// asleepShare is how many of them may be of one workspace.
+	// asleepShare is how many requests of one workspace may sleep.
 	asleepShare = 16
-	// dryShare is how many dry runs of DELETEs one workspace may have at once, besides those. A dry run changes nothing
-	// and ends at once, so users can send them in a loop.
+	// dryShare is how many dry runs of DELETEs one workspace may have at once. They do not count for asleep and
+	// asleepShare. A dry run changes nothing and ends at once, so users can send them in a loop.
 	dryShare = 2
 )
 
-// errAsleep: too many CREATEs sleep, of the workspace or of all.
+// errAsleep: too many requests sleep, of the workspace or of all.
 var errAsleep = errors.New("too many CREATEs of this workspace, or of all, wait to be decided")
 
 // sleepers counts the requests that sleep, by workspace. The zero value is ready; safe for concurrent use.
 type sleepers struct {
 	share int // how many may be of one workspace; 0: asleepShare
 	mu    sync.Mutex
-	of    map[ledger.ClusterName]int // none that is 0
+	of    map[ledger.ClusterName]int // no number is 0
 	all   int
-	ended chan struct{} // closed when one of them ends; nil: nobody waits for that
+	ended chan struct{} // closed when a request that sleeps ends; nil: nobody waits for that
 }
 
 func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
@@ -67,7 +67,7 @@ func (s *sleepers) await(ctx context.Context, cluster ledger.ClusterName) error 
 	}
 }
 
-// turn counts a request if it may sleep. Else ended is closed when one that sleeps has ended.
+// turn counts a request if it may sleep. Otherwise it returns a channel that is closed when a request that sleeps ends.
 func (s *sleepers) turn(cluster ledger.ClusterName) (ended <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *sleepers) end(cluster ledger.ClusterName) {
 	}
 }
 
-// seat is the slot that a request has.
+// seat is the slot that a request has, and the sleepers among which it counts while it sleeps.
 type seat struct {
 	slots    chan struct{}
 	sleepers *sleepers
@@ -102,7 +102,7 @@ type seat struct {
 // seated is the key by which the context of a request has its seat.
 type seated struct{}
 
-// among returns a context in which the request sleeps among these.
+// among returns a context in which the request counts among these sleepers.
 func (s *sleepers) among(ctx context.Context) context.Context {
 	at, ok := ctx.Value(seated{}).(seat)
 	if !ok {
@@ -111,10 +111,10 @@ func (s *sleepers) among(ctx context.Context) context.Context {
 	return context.WithValue(ctx, seated{}, seat{at.slots, s})
 }
 
-// Sleep calls wait, in which an Answerer does nothing but wait for something. Meanwhile the request gives its slot to
-// others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request
-// keeps its slot, which bounds the memory that large ones take: it delays large ones alone. A large DELETE gives its
-// slot, too: it has dropped the text of its object before.
+// Sleep calls the function wait, which does nothing but wait for something. Meanwhile the request gives its slot to
+// others, so that many requests of one workspace that wait delay nobody. Sleep fails at once if too many sleep already.
+// A large CREATE keeps its slot, which bounds the memory that large requests take. It delays only large ones. A large
+// DELETE gives up its slot, because it has dropped the text of its object before.
 func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {
@@ -129,9 +129,9 @@ func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Co
 	return wait(ctx)
 }
 
-// SleepInTurn does as Sleep for a DELETE, which is to be decided however many there are: where many sleep it waits for
-// its turn, without a slot. So the requests of one workspace wait for one another, and those of other workspaces do
-// not. How many wait is bounded by the requests that the API server has in flight.
+// SleepInTurn does what Sleep does, for a DELETE that has to be decided however many there are. If too many requests
+// sleep, the DELETE waits for its turn, without a slot. Requests of one workspace wait for one another, and delay no
+// other workspace. The requests that the API server has in flight bound how many wait.
 func SleepInTurn(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// sleeping returns a function that answers the CREATE of an object by a path with these slots.
+// sleeping returns a function that sends the CREATE of an object to a path with these slots.
 func sleeping(t *testing.T, answerer Answerer, few slots) func(object string) {
 	p := path{few, &sleepers{}, reviews{maxReview, "ipclaims", newServer(decider{answerer, deletes{}}, "", nil).answer}, func() {}, false}
 	return func(object string) {
@@ -28,8 +28,8 @@ func sleeping(t *testing.T, answerer Answerer, few slots) func(object string) {
 	}
 }
 
-// Many CREATEs of one workspace sleep, more than there are slots. That keeps no other workspace waiting, and those that are
-// too many are let pass without an answer.
+// Many CREATEs of one workspace sleep, more than there are slots. They keep no other workspace waiting. Those beyond
+// its share pass without an answer.
 func TestSleep_LetsOtherWorkspacesPass(t *testing.T) {
 	t.Parallel()
 	const tooMany = 3
@@ -72,7 +72,7 @@ func TestSleep_LetsOtherWorkspacesPass(t *testing.T) {
 	}
 }
 
-// The places to sleep are bounded, for a workspace and for all, and are given back.
+// The number of requests that sleep is bounded, for each workspace and for all. When they end, others may sleep.
 func TestSleepers_AreBoundedForAWorkspaceAndForAll(t *testing.T) {
 	t.Parallel()
 	var s sleepers
@@ -98,7 +98,8 @@ func TestSleepers_AreBoundedForAWorkspaceAndForAll(t *testing.T) {
 	}
 }
 
-// Many workspaces of one user fill all places to sleep. Any other workspace still has one.
+// The requests of one user, in many workspaces, use up the limit for all. One request of any other workspace may sleep
+// nevertheless.
 func TestSleepers_KeepAPlaceForEachWorkspace(t *testing.T) {
 	t.Parallel()
 	var s sleepers
@@ -115,8 +116,8 @@ func TestSleepers_KeepAPlaceForEachWorkspace(t *testing.T) {
 	}
 }
 
-// However many DELETEs of one workspace there are, each is decided, in its turn. One that waits for its turn keeps nobody else
-// waiting, and fails when its time is over.
+// However many DELETEs of one workspace there are, each is decided in its turn. A DELETE that waits for its turn keeps
+// no other workspace waiting, and fails when its time is over.
 func TestSleepInTurn_DecidesEachRequest(t *testing.T) {
 	t.Parallel()
 	const many = 3 * asleepShare
@@ -179,7 +180,7 @@ func TestSleep_TakesTheSlotAgain(t *testing.T) {
 	}
 }
 
-// A large request keeps its slot while it sleeps: what it is decoded into stays in memory.
+// A large request keeps its slot while it sleeps, because its decoded object stays in memory.
 func TestSleep_KeepsTheSlotOfALargeRequest(t *testing.T) {
 	t.Parallel()
 	large := make(chan struct{}, 1)

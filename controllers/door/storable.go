@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// maxSpec is how long a spec may be that is decided, in bytes. A selector of a hundred values is
-	// a few KiB.
+	// maxSpec is the length of the longest spec that is decided, in bytes. A selector of a hundred values is a few KiB.
 	maxSpec = 64 << 10
 	// maxText is how many characters a name may have in a spec.
 	maxText = 256
@@ -32,12 +31,12 @@ const (
 // workspacePath is what a projectRef may name.
 var workspacePath = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// storable reports whether the server stores the claim of this draft, as far as its metadata and its
-// spec say. The server checks both after this call. To decide a claim that it then refuses leaves a
-// block: of an address that the user asks for again, in a claim that is right.
+// storable reports whether the server stores the claim of this draft, as far as its metadata and its spec say. The
+// server checks both after this call. If a claim that the server then refuses were decided, its block would be left
+// over. The user may ask for the same address again, in a corrected claim.
 //
-// The schema says the same, and TestStorable_AgreesWithTheSchema compares the two. To run the schema here would take
-// 0.15 ms and 600 allocations of each CREATE.
+// The schema says the same, and TestStorable_AgreesWithTheSchema compares the two. To run the schema here would cost
+// each CREATE 0.15 ms and 600 allocations.
 func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	if len(claim.Finalizers) > ipamv1alpha1.MaxFinalizers || len(claim.Labels) > ipamv1alpha1.MaxLabels {
 		return false
@@ -50,7 +49,7 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	if !ok {
 		return false
 	}
-	for name, value := range spec { // which the claim cannot tell from fields that are left out
+	for name, value := range spec { // the decoded claim does not show whether such a field was left out
 		if value == "" || name != "number" && (value == int64(0) || value == float64(0)) {
 			return false
 		}
@@ -58,8 +57,8 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	return !hasNull(spec) && keyed(spec) && storableSpec(claim.Spec)
 }
 
-// hasNull reports whether there is a null in a value, however deep. The claim cannot tell it from a field that is left
-// out.
+// hasNull reports whether there is a null in a value, however deep. The decoded claim does not show whether such a
+// field was null or left out.
 func hasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -76,8 +75,8 @@ func hasNull(value any) bool {
 	return false
 }
 
-// keyed reports whether each expression of the selector of a spec has a key. The claim cannot tell an empty one, which
-// the server stores, from none.
+// keyed reports whether each expression of the selector of a spec has a key. The decoded claim does not show whether a
+// key was empty, which the server stores, or left out.
 func keyed(spec map[string]any) bool {
 	selector, _ := spec["poolSelector"].(map[string]any)
 	expressions, _ := selector["matchExpressions"].([]any)
@@ -120,13 +119,13 @@ func storableScope(s ipamv1alpha1.Scope) bool {
 	return len(s) <= maxRoles
 }
 
-// storableTarget checks what goes with a ScopeRange.
+// storableTarget checks target, and that a ScopeRange has no field that contradicts it.
 func storableTarget(s ipamv1alpha1.IPClaimSpec) bool {
 	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) &&
 		(s.Target != ipamv1alpha1.TargetScopeRange || s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
 }
 
-// storableNumber checks number, which only a class gives.
+// storableNumber checks number, which only a claim by class may ask for.
 func storableNumber(s ipamv1alpha1.IPClaimSpec) bool {
 	return s.Number == nil || 0 <= *s.Number && *s.Number <= math.MaxUint32 && s.Address == "" && s.PoolRef == nil &&
 		s.PoolSelector == nil && s.Target != ipamv1alpha1.TargetScopeRange
@@ -185,7 +184,7 @@ func storableOwner(ref *ipamv1alpha1.OwnerRef) bool {
 		atMost(maxText, ref.APIGroup, ref.Namespace, string(ref.UID))
 }
 
-// oneOf reports whether a word is left out, or one of these.
+// oneOf reports whether a word is left out, or one of the words that follow.
 func oneOf[T ~string](word T, words ...T) bool { return word == "" || slices.Contains(words, word) }
 
 // named reports whether a name that is required is given, and not too long.
@@ -196,8 +195,8 @@ func atMost(n int, texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return utf8.RuneCountInString(text) > n })
 }
 
-// tooLong reports whether a claim has a spec that is not decided, whatever it says: to look for the
-// pools that a selector of some MiB matches takes seconds.
+// tooLong reports whether the spec of a claim is too long to be decided. To find the pools that match a selector of
+// some MiB takes seconds.
 func tooLong(raw []byte) bool {
 	if len(raw) <= maxSpec {
 		return false

@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// schemaOf is the schema of claims as the server checks it.
+// schemaOf is the schema of claims, checked as the server does.
 type schemaOf struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
@@ -40,7 +40,7 @@ func newSchema(t *testing.T) schemaOf {
 	return schemaOf{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
 
-// refusal is why the server does not store an object; empty if it does.
+// refusal returns why the server does not store an object; empty: it stores the object.
 func (s schemaOf) refusal(object map[string]any) string {
 	errs := validation.ValidateCustomResource(nil, object, s.openAPI)
 	ruled, _ := s.rules.Validate(context.Background(), nil, s.structural, object, nil, celconfig.RuntimeCELCostBudget)
@@ -50,7 +50,7 @@ func (s schemaOf) refusal(object map[string]any) string {
 	return errs.ToAggregate().Error()
 }
 
-// fields are values of the fields of a spec, as JSON: good ones, and those just beyond a bound.
+// fields returns values, as JSON, for each field of a spec: valid ones, and some just beyond a bound.
 func fields() map[string][]string {
 	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
 	list := func(n int, item string) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
@@ -122,7 +122,7 @@ func fields() map[string][]string {
 	}
 }
 
-// The door decides what the server stores, by the schema, and nothing else.
+// The door decides exactly the claims that the server stores by the schema.
 func TestStorable_AgreesWithTheSchema(t *testing.T) {
 	t.Parallel()
 	server, all := newSchema(t), fields()
@@ -164,7 +164,8 @@ func TestStorable_AgreesWithTheSchema(t *testing.T) {
 	}
 }
 
-// A spec of some MiB is left to the server, and its status is removed as that of any other.
+// The Answerer is not asked about a claim whose spec is too long. The status that the client has sent is removed
+// nevertheless.
 func TestAnswer_LeavesAClaimWithALongSpecUndecided(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	claim := func(n int, status string) string {
@@ -181,7 +182,7 @@ func TestAnswer_LeavesAClaimWithALongSpecUndecided(t *testing.T) {
 	}
 }
 
-// A claim with more metadata than the policy ipam-metadata admits takes nothing, by a CREATE that fails.
+// A claim with more finalizers or labels than the policy ipam-metadata admits is not decided, because its CREATE fails.
 func TestStorable_CountsMetadata(t *testing.T) {
 	for name, tt := range map[string]struct {
 		finalizers, labels int
