@@ -5,12 +5,12 @@ import (
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 )
 
-// assembly is a manager that keeps everything that is added until run is called. A running manager starts a controller
-// at once, before its sources are there, and each source would wait until those before it are filled. It is for one
-// goroutine.
+// assembly is a manager that keeps everything that is added until run is called. A running manager would start a
+// controller at once, before all of its sources are there, and each source would wait until those before it are filled.
+// It is for one goroutine.
 type assembly struct {
 	mcmanager.Manager
-	parts []func() error // each adds one
+	parts []func() error // each adds one thing to the manager
 }
 
 // Add implements [mcmanager.Manager].

@@ -44,7 +44,7 @@ func (everywhere) Engage(context.Context, multicluster.ClusterName, cluster.Clus
 }
 
 // A controller starts when all its sources are there, and no earlier: the assembly adds its parts in one go, in order.
-func TestAssembly_AddsItsPartsInOneGo(t *testing.T) {
+func TestAssembly_AddsNothingBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	under := &adding{}
 	a := &assembly{Manager: under}

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// lookInterval is how often all IPClaims of a management cluster are reconciled, whether or not
-	// they have changed. It is what finds those that events have missed.
+	// lookInterval is how often all IPClaims of a management cluster are reconciled, whether or not they have changed. So
+	// a change is found even if its event was missed.
 	lookInterval = 10 * time.Minute
 	// syncPatience is how long a readiness check waits for a cache.
 	syncPatience = time.Second
-	// answerPatience is how long a server may take to answer a request at the start. The process then ends, and
-	// says which server does not answer, before a liveness probe ends it.
+	// answerPatience is how long a server may take to answer a request at the start. If it takes longer, the process ends,
+	// and says which server does not answer, before a liveness probe ends the process.
 	answerPatience = 20 * time.Second
 )
 
@@ -41,11 +41,11 @@ type ClusterAPIOptions struct {
 	Management *rest.Config
 	// Workspace reaches the workspace, which binds the API.
 	Workspace *rest.Config
-	// Namespace of all IPClaims in the workspace.
+	// Namespace is the namespace of all IPClaims in the workspace.
 	Namespace string
 	// Scope says which IPAddressClaims are served. Default: all.
 	Scope capi.Scope
-	// Scheme is that of Scheme.
+	// Scheme is the scheme that the function Scheme returns.
 	Scheme *runtime.Scheme
 	// Logger for what the controller decides.
 	Logger logr.Logger
@@ -56,9 +56,9 @@ type ClusterAPIOptions struct {
 	Manager manager.Options
 }
 
-// NewClusterAPI makes a manager that runs the controller for Cluster API alone. It has no ledger:
-// its IPClaims are served like those of everybody in the workspace. Both servers have
-// to answer now, and may be away later. The error says which one does not, and what it was asked for.
+// NewClusterAPI makes a manager that runs the controller for Cluster API alone. The controller has no ledger: its
+// IPClaims are served like all others in the workspace. Both servers have to answer now, and may be away later. If one
+// does not answer, the error says which, and what it was asked for.
 func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager, error) {
 	origin, err := identify(ctx, opts)
 	if err != nil {
@@ -120,14 +120,15 @@ func visit(ctx context.Context, opts ClusterAPIOptions) error {
 	return nil
 }
 
-// impatient is a client of a server that has to answer each request in time.
+// impatient returns a client of a server. A request that takes longer than answerPatience fails.
 func impatient(server *rest.Config, scheme *runtime.Scheme) (client.Client, error) {
 	server = rest.CopyConfig(server)
 	server.Timeout = answerPatience
 	return client.New(server, client.Options{Scheme: scheme})
 }
 
-// claimsOf is what is cached of a workspace: pools, and the IPClaims of one management cluster.
+// claimsOf returns the options of the cache of a workspace: of the IPClaims there, it has those of one management
+// cluster.
 func claimsOf(names capi.Names) cache.Options {
 	return cache.Options{
 		SyncPeriod: new(lookInterval),
@@ -138,7 +139,7 @@ func claimsOf(names capi.Names) cache.Options {
 	}
 }
 
-// synced fails until a cache has been filled.
+// synced returns a check that fails until a cache is filled.
 func synced(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), syncPatience)

@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A management cluster that does not answer at the start is named by the error. The workspace is in
-// test/capi: its server is a real one there.
-func TestNewClusterAPI_WithoutItsManagementCluster(t *testing.T) {
+// If the management cluster does not answer at the start, the error names it. For the workspace, test/capi shows this
+// with a real server.
+func TestNewClusterAPI_NamesAManagementClusterThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	scheme := must.Get(Scheme())(t)
 	away := httptest.NewServer(nil)

@@ -1,17 +1,20 @@
-// Package controllers puts the walks together: one manager whose local cluster
-// is the platform workspace, and whose provider shows the workspaces of all
-// tenants that bind the export.
+// Package controllers puts the walks together: one manager, whose local cluster is the platform workspace, and whose
+// provider shows the workspaces of all tenants that bind the export.
 //
 //	claim    binds IPClaims              pool     brings IPPools into the ledger
-//	class    checks IPClasses            release  gives back what is gone, confirmed live
-//	sweep    finds what events missed    verify   ledger = records = claims?
-//	slice    gives every workspace its block of a pool
+//	class    checks IPClasses            slice    gives every workspace its block of a pool
+//	door     answers CREATE              derived  keeps the IPPools of pools made for a scope
+//	release  frees blocks whose holder is confirmed to be gone
+//	sweep    finds what events missed
+//	recover  compares ledger, records and claims, and restores what a lost ledger lacks
+//	history  answers which claims had an address
 //	capi     gives machines of Cluster API their addresses
-//	adopt    takes what the ledger has lost from the record
+//
+// These folders of internal are used by most of them:
 //
 //	resolve  policy, pure                catalog    classes and pools, from the caches
 //	live     reads past every cache      directory  path ↔ logical cluster
-//	tenants  what is bound is engaged    feed       what happens in the workspaces
+//	tenants  engages bound workspaces    feed       the events of all workspaces
 //	outcome  conditions                  patch      the fewest writes
 //	inbox    the ledger's news           record     the IPAllocation of a claim
 package controllers

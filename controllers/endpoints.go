@@ -16,29 +16,30 @@ import (
 )
 
 const (
-	// unreadEndpoints is how often the endpoint slice is read until it was found valid once.
+	// unreadEndpoints is the time between two reads of the endpoint slice until the slice is found valid once.
 	unreadEndpoints = time.Second
-	// readEndpoints is how often it is read from then on, and how long a read may take.
+	// readEndpoints is the time between two reads from then on, and how long one read may take.
 	readEndpoints = 5 * time.Second
-	// blind is after how long without an answer the caches are not believed any more. An API server that restarts
-	// is away for less.
+	// blind is the time without an answer after which the caches are no longer believed. An API server that restarts is
+	// away for less.
 	blind = 30 * time.Second
 )
 
-// endpointsCheck is ready while the endpoint slice is valid, as far as that is known, and a server has answered of
-// late. A replica that waits for its turn checks, too: one whose token has ended, or whose watches hang, would go on to
-// answer CREATEs from what it saw last. Without kcp there is no slice, and nothing is read.
+// endpointsCheck is ready while the endpoint slice is valid, as far as is known, and a server has answered lately. A
+// standby checks, too: if its token has ended, or its watches hang, it would answer CREATEs from an old cache once it
+// leads. Without kcp there is no slice, and nothing is read.
 //
-// A platform that is away is that for all replicas, and changes nothing meanwhile. It must not take the service from
-// the tenants of other shards: so the answer of another server counts, unless the platform's has refused to answer.
+// If the platform's server is away, it is away for all replicas, and nothing changes there meanwhile. This must not
+// take the service from the tenants of other shards. So the answer of another server counts as well, unless the
+// platform's server has refused to answer this replica.
 type endpointsCheck struct {
 	valid  func(context.Context) error
-	others func(context.Context) error // nil if any endpoint of the export answers
+	others func(context.Context) error // returns nil if any endpoint of the export answers
 	clock  clock.PassiveClock
-	lacks  atomic.Pointer[error]     // what it lacks to be ready, nil if nothing
-	seen   atomic.Pointer[time.Time] // when a server has answered last; at first, the start
+	lacks  atomic.Pointer[error]     // why the check is not ready; nil if it is
+	seen   atomic.Pointer[time.Time] // when a server answered last; at first, when the check was made
 
-	refused bool // by the platform's server, when that has answered last; the runnable owns it
+	refused bool // the last answer of the platform's server was a refusal; only the runnable uses it
 }
 
 func newEndpointsCheck(reader *live.Reader, now clock.PassiveClock) *endpointsCheck {
@@ -67,7 +68,7 @@ func (c *endpointsCheck) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the slice once. That it is not valid is an answer, too. If the platform's server is away, look asks
+// look reads the slice once. An invalid slice counts as an answer, too. If the platform's server is away, look asks
 // others.
 func (c *endpointsCheck) look(ctx context.Context) {
 	err := within(ctx, c.valid)
@@ -94,7 +95,7 @@ func within(ctx context.Context, read func(context.Context) error) error {
 
 func (c *endpointsCheck) tell(lacks error) { c.lacks.Store(&lacks) }
 
-// sees returns an error if no server has answered of late: then nothing that the caches show is to be believed.
+// sees returns an error if no server has answered lately: then the caches are not to be believed.
 func (c *endpointsCheck) sees() error {
 	if ago := c.clock.Since(*c.seen.Load()); ago >= blind {
 		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s or of an endpoint for %s",

@@ -23,8 +23,8 @@ import (
 )
 
 // The controller is not ready before it has seen the endpoint slice, nor while kcp finds the slice invalid, as when the
-// APIExport is deleted. While kcp does not answer, it stays as it is.
-func TestEndpointsCheck(t *testing.T) {
+// APIExport is deleted. While kcp does not answer, the readiness stays as it was.
+func TestEndpointsCheck_IsReadyWhileTheSliceIsValid(t *testing.T) {
 	t.Parallel()
 	invalid, away := fmt.Errorf("it has no export: %w", live.ErrInvalid), errors.New("connection refused")
 	c := newEndpointsCheck(&live.Reader{}, clock.RealClock{})
@@ -41,9 +41,9 @@ func TestEndpointsCheck(t *testing.T) {
 	}
 }
 
-// A server that does not let the replica in, or hangs, is not seen any more after a while: the replica says so, and is not
-// ready, until a server answers again, be it that the slice is not there.
-func TestEndpointsCheck_Blind(t *testing.T) {
+// A replica is blind when its server has refused it, or hung, for a while. It says so, and is not ready, until the
+// server answers again. That the slice does not exist is an answer, too: the replica sees, but is not ready.
+func TestEndpointsCheck_IsBlindUntilAServerAnswers(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(w http.ResponseWriter, back <-chan struct{}){
 		"unauthorized": func(w http.ResponseWriter, _ <-chan struct{}) { w.WriteHeader(http.StatusUnauthorized) },
@@ -97,9 +97,9 @@ func TestEndpointsCheck_Blind(t *testing.T) {
 	}
 }
 
-// A platform that is away costs the tenants of other shards nothing, as long as any of their servers answers. One that is
-// there and refuses the replica makes it blind, also when it is away afterwards, until it lets the replica in.
-func TestEndpointsCheck_ThePlatformAway(t *testing.T) {
+// While the platform's server is away, the answer of any other server is enough. Once the platform's server has refused
+// the replica, the replica is blind until that server lets it in, even if that server is away meanwhile.
+func TestEndpointsCheck_AsksOtherServersWhileThePlatformIsAway(t *testing.T) {
 	t.Parallel()
 	away, none := errors.New("connection refused"), error(nil)
 	refused := apierrors.NewForbidden(apisv1alpha1.Resource("apiexportendpointslices"), "slice", errors.New("no"))

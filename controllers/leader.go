@@ -32,7 +32,7 @@ type leader struct {
 	tenants    provider
 	workspaces *standby
 	door       door.Door
-	socket     *recover.Server // nil: there is none
+	socket     *recover.Server // nil without a socket
 }
 
 // NeedLeaderElection says that one replica leads.

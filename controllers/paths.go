@@ -13,14 +13,14 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// pathLooks is the pause between two looks for paths of workspaces that are gone.
+// pathLooks is the time between two looks for workspaces that are gone and keep their path.
 const pathLooks = 10 * time.Second
 
 // paths frees the paths of workspaces that are gone. When kcp removes an endpoint, or a list leaves workspaces out,
-// they keep their paths, and no event tells when one of them goes. Another one that is made at such a path shows the
-// same path, which names neither. So as long as there is such a workspace, paths lists the bound ones. Lists that do
-// not have the workspace for a minute prove that it is gone. Every replica does so, so that it can answer CREATEs as
-// soon as it leads.
+// these workspaces keep their paths, and no event tells when one of them is deleted. If another workspace is made at
+// the same path, both show the path, and it names neither. So while there is such a pair, paths lists the bound
+// workspaces. If the lists lack the one that is out of sight for a minute, it is gone. Every replica does so, so that
+// it can answer CREATEs as soon as it leads.
 type paths struct {
 	directory *directory.Directory
 	oracle    interface {
@@ -28,13 +28,13 @@ type paths struct {
 	}
 	clock clock.WithTicker
 
-	lacked map[ledger.ClusterName]lack // the workspaces that the last list did not have
+	lacked map[ledger.ClusterName]lack // the contested workspaces that the last list did not have
 }
 
-// lack is that of a workspace in lists.
+// lack says since when lists lack a workspace.
 type lack struct {
 	shown time.Time // when it showed its path last
-	since time.Time // when a list did not have it first
+	since time.Time // when a list first lacked it
 }
 
 var _ manager.LeaderElectionRunnable = (*paths)(nil)
@@ -58,7 +58,7 @@ func (p *paths) Start(ctx context.Context) error {
 	}
 }
 
-// look lists who is bound, if a workspace is out of sight whose path another shows.
+// look lists the bound workspaces if one is out of sight, and another one shows its path.
 func (p *paths) look(ctx context.Context) error {
 	missing := p.contested()
 	if len(missing) == 0 {
@@ -67,7 +67,7 @@ func (p *paths) look(ctx context.Context) error {
 	}
 	census, whole, err := p.oracle.Census(ctx)
 	if err != nil || !whole || census.Endpoints == 0 {
-		return err // it says nothing of those that were lacked before
+		return err // a list that is not whole says nothing of them
 	}
 	before := p.lacked
 	p.lacked = map[ledger.ClusterName]lack{}
@@ -80,7 +80,7 @@ func (p *paths) look(ctx context.Context) error {
 		switch {
 		case census.Bound[cluster]:
 		case !shown.After(census.Since.Add(time.Second)):
-			// Its shard may be away, and not have entered itself in an endpoint slice that was made since.
+			// Its shard may be away, and may be missing from an endpoint slice that was made after its binding.
 		case now.Sub(known.since) >= live.Absence:
 			log.FromContext(ctx).Info("a workspace that is bound nowhere gives up its path", "cluster", cluster)
 			p.directory.Forget(cluster)
@@ -91,7 +91,7 @@ func (p *paths) look(ctx context.Context) error {
 	return nil
 }
 
-// contested are the workspaces out of sight whose path another shows, and when each showed it last.
+// contested returns the workspaces out of sight whose path another workspace shows, and when each showed it last.
 func (p *paths) contested() map[ledger.ClusterName]time.Time {
 	found := map[ledger.ClusterName]time.Time{}
 	for cluster, shown := range p.directory.OutOfSight() {

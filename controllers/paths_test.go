@@ -42,7 +42,7 @@ func binding(cluster string) *apisv1alpha2.APIBinding {
 	return b
 }
 
-// recreated knows a workspace that went out of sight, and another that was made at its path since.
+// recreated knows a workspace that is out of sight, and a later one that was made at the same path.
 func recreated() *directory.Directory {
 	d := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	d.Seen("https://a", binding("former"))
@@ -51,9 +51,9 @@ func recreated() *directory.Directory {
 	return d
 }
 
-// A workspace that is out of sight loses its path when complete lists do not have it for a minute, and
-// another shows the path. Every doubt leaves the path to nobody.
-func TestPaths(t *testing.T) {
+// A workspace that is out of sight loses its path if complete lists lack it for a minute while another workspace shows
+// the path. In any doubt, the path names neither of them.
+func TestPaths_FreesThePathOfAWorkspaceThatIsGone(t *testing.T) {
 	t.Parallel()
 	later := map[ledger.ClusterName]bool{"later": true}
 	for name, tt := range map[string]struct {
@@ -83,8 +83,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What was out of sight, shown, and out of sight again is looked for all over again.
-func TestPaths_InSightInBetween(t *testing.T) {
+// If a workspace is shown once more, and goes out of sight again, its minute starts over.
+func TestPaths_StartsOverForAWorkspaceSeenInBetween(t *testing.T) {
 	t.Parallel()
 	d := recreated()
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
@@ -100,8 +100,8 @@ func TestPaths_InSightInBetween(t *testing.T) {
 	}
 }
 
-// A look that fails says nothing of a workspace: the others count.
-func TestPaths_AServerIsAwayInBetween(t *testing.T) {
+// A look that fails neither counts, nor does it undo the looks before it.
+func TestPaths_IgnoresALookThatFails(t *testing.T) {
 	t.Parallel()
 	now, d := clocktesting.NewFakeClock(time.Unix(0, 0)), recreated()
 	servers := &counted{census: live.Census{Endpoints: 1}}
@@ -116,8 +116,8 @@ func TestPaths_AServerIsAwayInBetween(t *testing.T) {
 	}
 }
 
-// It looks at intervals, until its context ends.
-func TestPaths_Start(t *testing.T) {
+// The runnable looks at intervals, until its context ends.
+func TestPaths_LooksAtIntervals(t *testing.T) {
 	t.Parallel()
 	d, now := recreated(), clocktesting.NewFakeClock(time.Unix(0, 0))
 	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}, clock: now}
@@ -134,8 +134,8 @@ func TestPaths_Start(t *testing.T) {
 	must.Do(t, errors.Join(err, <-ended))
 }
 
-// A path that nobody else shows is in nobody's way: no server is asked.
-func TestPaths_NobodyElse(t *testing.T) {
+// If no other workspace shows the path of one that is out of sight, no server is asked.
+func TestPaths_AsksNoServerAboutAnUncontestedPath(t *testing.T) {
 	t.Parallel()
 	d, servers := directory.New(directory.Workspace{Cluster: "platform"}), &counted{}
 	d.Seen("https://a", binding("former"))
@@ -146,7 +146,7 @@ func TestPaths_NobodyElse(t *testing.T) {
 	}
 }
 
-// ticking waits until somebody waits for the clock.
+// ticking returns once something waits for the clock.
 func ticking(t *testing.T, c *clocktesting.FakeClock) {
 	t.Helper()
 	must.Do(t, wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {

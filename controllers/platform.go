@@ -25,7 +25,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// StandalonePath is the path of the one workspace that a cluster without kcp is.
+// StandalonePath is the path by which a cluster without kcp is named, as if it were a workspace.
 const StandalonePath = "local"
 
 // Workspace names a workspace: its logical cluster, and its path where that is known.
@@ -36,23 +36,22 @@ type Workspace = directory.Workspace
 type Ground struct {
 	// Config reaches the platform.
 	Config *rest.Config
-	// Platform is the workspace there.
+	// Platform is the platform workspace, or the cluster without kcp.
 	Platform Workspace
-	// Export is the APIExport there that tenants bind. Empty on a cluster without kcp, where there
-	// are none.
+	// Export is the APIExport in the platform that tenants bind. It is empty on a cluster without kcp, which has none.
 	Export string
-	// Scheme is that of Scheme.
+	// Scheme is the scheme that the function Scheme returns.
 	Scheme *runtime.Scheme
 }
 
-// reading says what a live reader of the platform and its tenants reads.
+// reading returns the options of a live reader of the platform and its tenants.
 func (g Ground) reading() live.Options {
 	return live.Options{
 		Config: g.Config, Slice: g.Export, Platform: g.Platform.Cluster, Path: g.Platform.Path, Scheme: g.Scheme,
 	}
 }
 
-// Platform reads which workspace cfg points at, from the export that lives there.
+// Platform finds out which workspace cfg points at, from the export in it.
 func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Workspace, error) {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
@@ -69,9 +68,8 @@ func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Wo
 	}, nil
 }
 
-// Standalone reads which cluster without kcp cfg points at. The UID of its namespace
-// kube-system stands for the name of a logical cluster: each cluster has another, for
-// as long as it lives.
+// Standalone finds out which cluster without kcp cfg points at. The UID of the cluster's namespace kube-system takes
+// the place of the name of a logical cluster: no two clusters have the same, and it lasts as long as the cluster.
 func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Workspace, error) {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
@@ -84,7 +82,7 @@ func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (
 	return Workspace{Cluster: ledger.ClusterName(namespace.UID), Path: StandalonePath}, nil
 }
 
-// Ledger is the ledger of a platform, and the queues that it reports to. The replica that leads opens it.
+// Ledger is the ledger of a platform, and the queues that the ledger reports to. The leader opens it.
 type Ledger struct {
 	*allocator.Allocator // nil before open
 
@@ -95,11 +93,11 @@ type Ledger struct {
 	cooldowns *catalog.Cooldowns
 	healthy   atomic.Pointer[func(context.Context) error]
 	opened    chan struct{} // closed by open
-	mu        sync.Mutex    // held while it is opened or closed
+	mu        sync.Mutex    // held while the ledger is opened or closed
 }
 
-// NewLedger returns the ledger of a platform, which is not open yet. Of opts the controllers set what the ledger asks
-// them and tells them: Wake, Cooldown, Changed and Retired. The caller closes it.
+// NewLedger returns the ledger of a platform. It is not open yet. The controllers set these fields of opts: Wake,
+// Cooldown, Changed and Retired. The caller closes the ledger.
 func NewLedger(etcd *clientv3.Client, platform Workspace, opts allocator.Options) *Ledger {
 	known := directory.New(platform)
 	l := &Ledger{
@@ -114,13 +112,13 @@ func NewLedger(etcd *clientv3.Client, platform Workspace, opts allocator.Options
 	return l
 }
 
-// reader reads the ledger, without taking part in it.
+// reader returns a reader of the ledger. It needs no open ledger, and changes nothing.
 func (l *Ledger) reader() allocator.Reader {
 	return allocator.Reader{Client: l.etcd, Prefix: l.options.Prefix}
 }
 
-// open opens the ledger for the replica that leads, and answers at an address. It is frozen until the controllers have
-// compared it with the published record.
+// open opens the ledger for the leader, which the other replicas reach at this address. The ledger is frozen until the
+// controllers have compared it with the published record.
 func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,11 +139,12 @@ func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	return nil
 }
 
-// errTenants: the names of all holders in the ledger say who the tenants are.
+// errTenants is the error of a ledger whose holders were named under the other value of --tenants.
 var errTenants = errors.New(
 	"the ledger was made with the other --tenants: give that, or begin with an empty ledger and without claims")
 
-// Close closes the ledger if it was opened, and ends the queues, which no controller does that was never started.
+// Close closes the ledger if it was opened. It also shuts the queues down: their controllers do so only if they were
+// started.
 func (l *Ledger) Close() error {
 	l.inbox.ShutDown()
 	l.mu.Lock()

@@ -22,8 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
-// addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for
-// them.
+// addReleases adds the controllers that free blocks whose claims are gone, and that retire derived pools.
 func addReleases(
 	mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints,
 	answers *promise.Answers, adopter *recover.Adopter, opts Options,
@@ -54,10 +53,10 @@ func addReleases(
 	return releases, pools, nil
 }
 
-// seer is told of the pools that are seen.
+// seer is called for every pool that was created (before is nil), changed, or deleted (after is nil).
 type seer func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
 
-// both tells two of the pools that are seen.
+// both returns a seer that calls two.
 func both(one, other seer) seer {
 	return func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 		one(in, before, after)

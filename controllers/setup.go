@@ -41,7 +41,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// Scheme knows every kind that the controllers read or write.
+// Scheme returns a scheme of every kind that the controllers read or write.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -59,29 +59,29 @@ func Scheme() (*runtime.Scheme, error) {
 // Options configure the controllers. All fields but ClusterAPI, Claims and Manager are required.
 type Options struct {
 	Ground
-	// Ledger is that of the ground's platform.
+	// Ledger is the ledger of the platform.
 	Ledger *Ledger
-	// Claims sets how claims are served; its MaxPools, MaxWaits, Unmet, Workers and Tracer.
+	// Claims sets how claims are served. Only its MaxPools, MaxWaits, Unmet, Workers and Tracer are used.
 	Claims claim.Options
-	// DerivedPoolIdle is how long a pool that was made for a scope is used by nobody until it is retired. 0: it stays.
+	// DerivedPoolIdle is how long a derived pool stays while nobody uses it. 0: it stays.
 	DerivedPoolIdle time.Duration
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
-	// Verify sets how ledger and objects are compared; its Ledger is required.
+	// Verify sets how ledger and objects are compared. Its Ledger is required.
 	Verify recover.VerifierOptions
-	// VerifySocket is where this controller can be asked to, and for the history; empty for
-	// nowhere.
+	// VerifySocket is the socket where commands can ask this controller to verify, and for the history. Empty: there is
+	// none.
 	VerifySocket string
-	// Snapshot writes a snapshot of the ledger's etcd. Its socket serves that.
+	// Snapshot writes a snapshot of the ledger's etcd. Commands get it from VerifySocket.
 	Snapshot func(ctx context.Context, to io.Writer) error
-	// History is the ledger that is asked for its history.
+	// History reads the history of the ledger.
 	History allocator.Reader
-	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
-	// Account. Without a listener, claims are answered by the reconcile alone.
+	// Door says where CREATE is answered. Only its Listener, Endpoint, Files, Namespace and Account are used. Without a
+	// Listener, claims are answered by the reconcile alone.
 	Door door.Options
 	// ClusterAPI serves the IPAddressClaims of Cluster API in the platform's cluster, without kcp.
 	ClusterAPI bool
-	// ClusterAPIScope says which of them. The zero value is all.
+	// ClusterAPIScope says which IPAddressClaims are served. The zero value is all.
 	ClusterAPIScope capi.Scope
 	// Logger for what the controllers decide.
 	Logger logr.Logger
@@ -90,7 +90,7 @@ type Options struct {
 	// Manager options: leader election, and how long a shutdown may take.
 	Manager manager.Options
 
-	sees func() error // whether the caches are to be believed
+	sees func() error // returns an error if the caches are not to be believed
 }
 
 // Probes receive the health and readiness checks.
@@ -134,20 +134,21 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	return mgr, errors.Join(addChecks(mgr, endpoints, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
 }
 
-// newReader makes a live reader, which asks for the identity of the export whose tenants the ledger has.
+// newReader makes a live reader. The reader calls identity to find out the export whose tenants the ledger has.
 func (o Options) newReader(identity func(ctx context.Context, seen string) (string, error)) (*live.Reader, error) {
 	reading := o.reading()
 	reading.Endpoint, reading.Identity = o.Ledger.directory.Endpoint, identity
 	return live.NewReader(reading)
 }
 
-// workspaces are the workspaces of the tenants: who provides them, and who keeps them until this replica leads.
+// workspaces are the workspaces of the tenants: their provider, and the standby that keeps them until this replica
+// leads.
 type workspaces struct {
 	provider
 	*standby
 }
 
-// newManager makes a manager without controllers, and the provider of its workspaces.
+// newManager makes a manager without controllers, and returns the workspaces of its tenants.
 func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) {
 	tenants, err := newProvider(opts)
 	if err != nil {
@@ -156,7 +157,7 @@ func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) 
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
 	opts.Manager.NewCache = caches.New
 	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
-	// Hidden is that the provider can be run: the manager would do so on the leader alone.
+	// The manager would run the provider on the leader alone. So it does not see that the provider is a runnable.
 	hidden := struct{ multicluster.Provider }{tenants}
 	waiting := newStandby(tenants.Reengage)
 	mgr, err = mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
@@ -164,7 +165,7 @@ func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) 
 		return nil, of, fmt.Errorf("manager: %w", err)
 	}
 	following := &follower{provider: tenants, mgr: mgr}
-	if !opts.Manager.LeaderElection { // CREATE waits for the ledger: lists of claims would take the processors from it
+	if !opts.Manager.LeaderElection { // lists of claims would slow the ledger down, and CREATE waits for the ledger
 		following.after = opts.Ledger.opened
 	}
 	if err := mgr.GetLocalManager().Add(following); err != nil {
@@ -173,8 +174,7 @@ func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) 
 	return mgr, workspaces{tenants, waiting}, nil
 }
 
-// index adds the field indexes of the catalog to platform and tenants, and with them fills the
-// platform's caches.
+// index adds the field indexes of the catalog to the platform and the tenants. This also fills the platform's caches.
 func index(ctx context.Context, mgr mcmanager.Manager) error {
 	for _, indexer := range []client.FieldIndexer{mgr.GetFieldIndexer(), mgr.GetLocalManager().GetFieldIndexer()} {
 		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass); err != nil {
@@ -189,7 +189,7 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 			return fmt.Errorf("index classes by %s: %w", name, err)
 		}
 	}
-	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it as soon as it leads.
+	// On a standby no watch fills this cache, and CREATEs are answered from it as soon as the standby leads.
 	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{},
 		cache.BlockUntilSynced(false))
 	if err != nil {
@@ -208,7 +208,7 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	return nil
 }
 
-// newDoor adds the door, which each replica runs.
+// newDoor adds the door to the manager. Each replica runs it.
 func newDoor(mgr mcmanager.Manager, opts Options) (door.Door, error) {
 	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
 	opts.Door.Leader = opts.Ledger.reader().Leader
@@ -218,8 +218,8 @@ func newDoor(mgr mcmanager.Manager, opts Options) (door.Door, error) {
 	return door.Setup(mgr.GetLocalManager(), opts.Door)
 }
 
-// addChecks makes the controller healthy while it lives, and ready while the ledger
-// is and the export has its endpoint slice: there may be no endpoints, but that must be known.
+// addChecks makes the controller healthy while it lives, and ready while the ledger and the endpoints are. The export
+// must have a valid endpoint slice, which may list no endpoints.
 func addChecks(mgr mcmanager.Manager, endpoints *endpointsCheck, opts Options) error {
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),

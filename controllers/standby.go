@@ -16,10 +16,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/tenants"
 )
 
-// standby keeps the workspaces from the controllers until this replica leads. Their
-// caches are filled meanwhile, so that to take over costs no list of everything; but no
-// handler runs, whose hints would pile up where nobody works them off. It is safe for
-// concurrent use.
+// standby keeps the workspaces from the controllers until this replica leads. Their caches are filled meanwhile, so
+// that a standby that takes over need not list everything. But no event handler runs: its hints would pile up, as
+// nothing works on them. Safe for concurrent use.
 type standby struct {
 	*basic.Coordinator
 	// reengage disengages a workspace, and engages it again.
@@ -30,7 +29,7 @@ type standby struct {
 	held  map[multicluster.ClusterName]engagement
 }
 
-// engagement is a workspace that the controllers are to have while its context lasts.
+// engagement is a workspace for the controllers, as long as its context lasts.
 type engagement struct {
 	context.Context
 	cluster.Cluster
@@ -48,7 +47,7 @@ func (s *standby) Engage(ctx context.Context, name multicluster.ClusterName, cl 
 	return s.Coordinator.Engage(ctx, name, cl)
 }
 
-// hold keeps a workspace for later, unless this replica leads.
+// hold keeps a workspace for later. It returns false if this replica leads.
 func (s *standby) hold(name multicluster.ClusterName, e engagement) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +59,7 @@ func (s *standby) hold(name multicluster.ClusterName, e engagement) bool {
 	return true
 }
 
-// drop forgets a workspace that has gone, if it was not engaged again.
+// drop forgets a workspace whose context has ended, unless the workspace was engaged again.
 func (s *standby) drop(name multicluster.ClusterName, e engagement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +68,8 @@ func (s *standby) drop(name multicluster.ClusterName, e engagement) {
 	}
 }
 
-// lead gives the controllers what was held, and from then on what comes. A workspace that they
-// do not take up is engaged again, as one that comes: it does not keep the others waiting.
+// lead gives the controllers the workspaces that were held, and from then on those that come. If the controllers fail
+// to engage a workspace, it is engaged again, as if it had just come, and the others do not wait for it.
 func (s *standby) lead(ctx context.Context) {
 	s.mu.Lock()
 	s.leads = true
@@ -88,12 +87,11 @@ func (s *standby) lead(ctx context.Context) {
 	}
 }
 
-// follower has the provider follow the tenants on every replica, not on the leader
-// alone as a manager would run it.
+// follower runs the provider on every replica. A manager would run it on the leader alone.
 type follower struct {
 	provider multicluster.ProviderRunnable
 	mgr      mcmanager.Manager
-	after    <-chan struct{} // nil: it follows from the start
+	after    <-chan struct{} // the follower waits until this is closed; nil: it starts at once
 }
 
 // NeedLeaderElection says that every replica follows.
@@ -121,9 +119,9 @@ type provider interface {
 	Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
 }
 
-// bound gives access to the platform, and to the workspaces that bind the export, also before the manager has
-// engaged them: CREATE is answered while a million claims are still being listed. It shows their pools from
-// the cache.
+// bound gives access to the platform and to the workspaces that bind the export, even before the manager has engaged
+// them. So CREATE is answered while a million claims are still being listed. bound shows the pools of these workspaces
+// from the cache.
 type bound struct {
 	manager catalog.Clusters
 	tenants provider

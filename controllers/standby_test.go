@@ -13,14 +13,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// workspace is a cluster that nobody looks into.
+// workspace is a cluster. No test calls its methods.
 type workspace struct{ cluster.Cluster }
 
 // engaged notes which workspaces controllers were given.
 type engaged struct {
 	mu      sync.Mutex
 	names   []string
-	news    chan struct{} // one for each
+	news    chan struct{} // a value for each workspace
 	refused multicluster.ClusterName
 }
 
@@ -41,9 +41,9 @@ func (e *engaged) sorted() []string {
 	return slices.Sorted(slices.Values(e.names))
 }
 
-// A replica that stands by keeps the workspaces to itself. When it
-// leads, the controllers get those that are still there, and then every one that comes.
-func TestStandby(t *testing.T) {
+// A standby keeps the workspaces from the controllers. When it leads, the controllers get those that are still there,
+// and then every one that comes.
+func TestStandby_KeepsTheWorkspacesUntilItLeads(t *testing.T) {
 	t.Parallel()
 	s, controllers := newStandby(nil), &engaged{news: make(chan struct{}, 8)}
 	s.AddAware(controllers)
@@ -71,9 +71,9 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// A workspace that the controllers do not take up when a replica begins to lead is engaged
-// again. The replica leads on, and the others are served.
-func TestStandby_OneFails(t *testing.T) {
+// If the controllers fail to engage a workspace when a replica begins to lead, the workspace is engaged again. The
+// replica goes on to lead, and the other workspaces are served.
+func TestStandby_EngagesAWorkspaceThatFailedAgain(t *testing.T) {
 	t.Parallel()
 	again := make(chan multicluster.ClusterName, 8)
 	s, controllers := newStandby(func(name multicluster.ClusterName) { again <- name }), &engaged{news: make(chan struct{}, 8), refused: "broken"}

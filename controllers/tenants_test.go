@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A ledger names each holder by its tenant: a controller that has other tenants refuses it.
+// The names of holders in a ledger depend on --tenants. So a controller with the other value refuses the ledger.
 func TestLedger_RefusesOtherTenants(t *testing.T) {
 	etcd := etcdtest.New(t).Client()
 	opened := func(cluster ledger.ClusterName) (*Ledger, error) {

@@ -20,8 +20,8 @@ var tokenEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(tokenEnd) }
 
-// ObserveToken exports when the access to a server ends, if it is by a token that nothing renews. A
-// token in a file, or from a plugin, is replaced from outside.
+// ObserveToken exports when the token for a server ends, if nothing renews the token. A token from a file or a plugin
+// is renewed from outside.
 func ObserveToken(server string, cfg *rest.Config) error {
 	if cfg.BearerToken == "" || cfg.BearerTokenFile != "" {
 		return nil
@@ -40,7 +40,7 @@ func ObserveToken(server string, cfg *rest.Config) error {
 	return nil
 }
 
-// seen is when a server has answered this replica last.
+// seen is the time when a server last answered this replica.
 var seen = prometheus.NewGauge(prometheus.GaugeOpts{
 	Name: "ipam_server_seen_timestamp_seconds",
 	Help: "When the API server has last answered a live read of this replica, by Unix time. " +

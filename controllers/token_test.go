@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The end of a token is exported where nothing renews it, and the server said when it ends.
-func TestObserveToken(t *testing.T) {
+// The end of a token is exported if nothing renews the token, and the token says when it ends.
+func TestObserveToken_ExportsTheEndOfATokenThatNothingRenews(t *testing.T) {
 	end := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 	signed := func(claims jwt.RegisteredClaims) string {
 		t.Helper()
@@ -21,7 +21,7 @@ func TestObserveToken(t *testing.T) {
 	ends := signed(jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(end)})
 	for what, tt := range map[string]struct {
 		cfg  rest.Config
-		want int // series
+		want int // exported series
 	}{
 		"a token that ends":         {rest.Config{BearerToken: ends}, 1},
 		"a token that does not end": {rest.Config{BearerToken: signed(jwt.RegisteredClaims{})}, 0},

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// manyUnseen is from how many on the alert IPAMAnswersUnseen looks at them, too.
+	// manyUnseen is the least number of CREATEs to log. The alert IPAMAnswersUnseen uses the same number.
 	manyUnseen = 50
-	// unseenInterval is longer than the block of a CREATE is kept that has failed once.
+	// unseenInterval is longer than the block of a failed CREATE is kept.
 	unseenInterval = 2 * time.Minute
 	topUnseen      = 5
 )
 
-// unseen logs which workspaces have most of the CREATEs that were answered and whose claims nobody has seen, each time
-// that there are many at two looks in a row. A manager runs it, on the leader.
+// unseen logs which workspaces have most of the CREATEs that were answered, and whose claims nobody has seen. It logs
+// when there are many of them at two looks in a row. A manager runs it, on the leader.
 type unseen struct {
 	count func() map[ledger.ClusterName]int
 	names interface {
@@ -33,7 +33,7 @@ type unseen struct {
 	}
 	clock clock.WithTicker
 
-	many bool // at the last look
+	many bool // at the last look there were many
 }
 
 // NeedLeaderElection says that one replica looks.
@@ -66,7 +66,7 @@ func (u *unseen) look(ctx context.Context) {
 		"unseen", total, "workspaces", u.top(counts))
 }
 
-// top names the workspaces with the most of them, and how many each has.
+// top names the workspaces with the most such CREATEs, and how many each has.
 func (u *unseen) top(counts map[ledger.ClusterName]int) string {
 	clusters := slices.SortedFunc(maps.Keys(counts), func(a, b ledger.ClusterName) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

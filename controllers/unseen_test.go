@@ -22,9 +22,9 @@ func (pathOfMany) Workspace(c ledger.ClusterName) directory.Workspace {
 	return directory.Workspace{Cluster: c}
 }
 
-// Where many CREATEs were answered and their claims are not there, the log names the workspaces with most of them. Many
-// for a moment are those of claims that are being created.
-func TestUnseen_TheLogNamesTheWorkspaces(t *testing.T) {
+// If many CREATEs were answered and their claims are not there, at two looks in a row, the log names the workspaces
+// with the most of them. Many at one look may be claims that are being created.
+func TestUnseen_LogsTheWorkspacesWithTheMost(t *testing.T) {
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	var counts map[ledger.ClusterName]int

@@ -17,7 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
-// NewVerifier makes a verifier of a ledger where no controller runs. It reads the platform and its tenants itself.
+// NewVerifier makes a verifier of a ledger for use without a controller. The verifier reads the platform and its
+// tenants itself.
 func NewVerifier(ground Ground, books allocator.Reader, opts recover.VerifierOptions) (*recover.Verifier, error) {
 	reading := ground.reading()
 	reading.Identity = func(ctx context.Context, seen string) (string, error) {
@@ -32,10 +33,11 @@ func NewVerifier(ground Ground, books allocator.Reader, opts recover.VerifierOpt
 	return recover.NewVerifier(opts), nil
 }
 
-// SnapshotPath is where a controller streams a snapshot of its etcd, below its socket.
+// SnapshotPath is the path below its socket at which a controller streams a snapshot of its etcd.
 const SnapshotPath = "snapshot"
 
-// snapshots answers with what take writes. A client that gets a part of it sees a broken connection.
+// snapshots returns a handler that answers with what take writes. If take fails, the connection breaks, so that the
+// client notices.
 func snapshots(take func(context.Context, io.Writer) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := take(r.Context(), w); err != nil {
@@ -45,8 +47,8 @@ func snapshots(take func(context.Context, io.Writer) error) http.Handler {
 	})
 }
 
-// newSocket adds the socket on which commands ask each replica for a report, for the history and for a snapshot; nil:
-// there is none.
+// newSocket adds the socket at which commands ask any replica for a report, the history or a snapshot. It returns nil
+// if the options name no socket.
 func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*recover.Server, error) {
 	if opts.VerifySocket == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -64,7 +66,7 @@ func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*recov
 	return s, mgr.GetLocalManager().Add(s)
 }
 
-// addVerifier adds the verifier of the leader, and has its socket repair what that finds.
+// addVerifier adds the verifier of the leader. It also lets the socket repair the differences that this verifier finds.
 func addVerifier(
 	mgr mcmanager.Manager, socket *recover.Server, reader *live.Reader, hints *release.Hints, opts Options,
 ) error {

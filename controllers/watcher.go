@@ -42,8 +42,8 @@ func (w *watcher) Named(workspace directory.Workspace) {
 	w.slices.Changed(workspace.Cluster)
 }
 
-// Contested implements directory.Observer. Somebody forges a path, or a workspace was
-// deleted and created again, and the former one is not gone yet.
+// Contested implements directory.Observer. Either somebody forges a path, or a workspace was deleted and created again,
+// and the former one is still known.
 func (w *watcher) Contested(path string, clusters []ledger.ClusterName) {
 	w.logger.Info("a path does not name these workspaces: others show it, too", "path", path, "clusters", clusters)
 }

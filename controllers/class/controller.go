@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
-	// Version is that of the controller.
+	// Version is the version of the controller.
 	Version string
 	// Ledger lists the pools that classes have made.
 	Ledger Derived
@@ -36,12 +36,11 @@ type Derived interface {
 	All() iter.Seq[ledger.Pool]
 }
 
-// recount is the time after which the pools of a class are counted again. No event of the platform tells of those of
-// tenants.
+// recount is the time after which the pools of a class are counted again: the events of the platform do not tell of
+// pools in tenants' workspaces.
 const recount = 5 * time.Second
 
-// Setup adds the class controller to the platform's manager: classes live there
-// and nowhere else.
+// Setup adds the class controller to the manager of the platform. Classes live there, and nowhere else.
 func Setup(mgr manager.Manager, opts Options) error {
 	r := &Reconciler{Options: opts, client: mgr.GetClient()}
 	return builder.ControllerManagedBy(mgr).
@@ -53,7 +52,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// add queues the classes that pick picks.
+// add queues the classes for which pick returns true.
 func (r *Reconciler) add(ctx context.Context, q queue, pick func(*ipamv1alpha1.IPClass) bool) {
 	list := &ipamv1alpha1.IPClassList{}
 	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -67,11 +66,12 @@ func (r *Reconciler) add(ctx context.Context, q queue, pick func(*ipamv1alpha1.I
 	}
 }
 
-// below reports whether a class has a parent. Such a class depends on those above it, and on those beside it.
+// below reports whether a class has a parent. Its status then depends on the classes above it, and on those that share
+// their pools.
 func below(class *ipamv1alpha1.IPClass) bool { return class.Spec.ParentClassName != "" }
 
-// beside queues the classes with which a class shares a pool: one that came or went may differ from them in
-// uniqueWithin.
+// beside queues the classes that share a pool with this class. If this class came or went, they may now differ in
+// uniqueWithin, or no longer.
 func (r *Reconciler) beside(ctx context.Context, class string, q queue) {
 	for _, pool := range r.Catalog.View(ctx).Backing(r.Directory.Platform(), class) {
 		for _, name := range pool.Spec.ClassNames {
@@ -80,8 +80,9 @@ func (r *Reconciler) beside(ctx context.Context, class string, q queue) {
 	}
 }
 
-// onClass queues a class that came or changed, those with a parent, which may be above or below it, those with which it
-// shares a pool, and the other classes marked as default: another one may be in force now.
+// onClass queues a class that came, changed or went, the classes with a parent, as they may be below it, and those that
+// share a pool with it. If the class was marked as default, or is now, onClass queues all classes that are marked:
+// another one may be in force.
 func (r *Reconciler) onClass() handler.EventHandler {
 	marked := func(ctx context.Context, q queue) { r.add(ctx, q, resolve.IsDefault) }
 	return handler.Funcs{
@@ -110,7 +111,8 @@ func (r *Reconciler) onClass() handler.EventHandler {
 	}
 }
 
-// onPool requeues the classes that a pool names, or named, and those with a parent, which is one of these, or below it.
+// onPool requeues the classes that a pool names or named. It also requeues all classes with a parent, as they may be
+// below these.
 func (r *Reconciler) onPool() handler.EventHandler {
 	add := func(ctx context.Context, obj client.Object, q queue) {
 		names := obj.(*ipamv1alpha1.IPPool).Spec.ClassNames

@@ -19,7 +19,7 @@ import (
 type Reconciler struct {
 	Options
 	client client.Client
-	// signed has the name of each class that was seen with this version.
+	// signed has the names of the classes that were seen with this version.
 	signed sync.Map
 }
 
@@ -42,8 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// reconcile brings the class's status and label to what they should be. The caller
-// writes them.
+// reconcile sets the status and the label of a class. The caller writes them.
 func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass) error {
 	view := r.Catalog.View(ctx)
 	root, roles, broken := resolve.Chain(view, class)
@@ -69,8 +68,8 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 	return nil
 }
 
-// sign has a class say the version of the controller: everybody may read classes. A version that another controller has
-// written over this one stays, as two without a leader would otherwise write for ever.
+// sign writes the version of the controller to a class, where everybody can read it. If another controller overwrites
+// it, sign leaves that: otherwise two controllers that both lead would write for ever.
 func (r *Reconciler) sign(class *ipamv1alpha1.IPClass) {
 	if class.Annotations[ipamv1alpha1.AnnotationController] == r.Version {
 		r.signed.Store(class.Name, true)
@@ -85,7 +84,7 @@ func (r *Reconciler) sign(class *ipamv1alpha1.IPClass) {
 	class.Annotations[ipamv1alpha1.AnnotationController] = r.Version
 }
 
-// check says what is wrong with a class; nil when it may be used as it says.
+// check returns what is wrong with a class; nil: nothing is.
 func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome.Refusal {
 	if p := class.Spec.Provisioner; p != "" && p != ipamv1alpha1.NativeProvisioner {
 		return &outcome.Refusal{
@@ -106,8 +105,8 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 	return nil
 }
 
-// counted reports whether a class says how many pools it has made. Every workspace can read a class that is published,
-// and would learn how many networks the others have, and when they come and go: that one says nothing.
+// counted reports whether a class says how many pools it has made. A published class does not: every workspace can read
+// it, and would learn how many networks others have, and when these come and go.
 func counted(class *ipamv1alpha1.IPClass) bool {
 	return len(class.Spec.PoolPer) > 0 && !resolve.Published(class)
 }
@@ -125,8 +124,8 @@ func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
 	return n
 }
 
-// offering counts the pools that offer a class, and those below it. The refusal names one whose classes cannot share
-// it, if there is no other.
+// offering counts the pools that offer a class, and with it the classes below. If there are only pools whose classes
+// cannot share them, the refusal names one of these pools.
 func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) (n int, refusal *outcome.Refusal) {
 	platform := r.Directory.Platform()
 	for _, pool := range view.Backing(platform, class.Name) {
@@ -148,7 +147,7 @@ func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) (
 	return n, refusal
 }
 
-// label marks the classes that every workspace may see.
+// label sets the label of a class that every workspace may see, and removes it from any other class.
 func label(class *ipamv1alpha1.IPClass) {
 	if !resolve.Published(class) {
 		delete(class.Labels, ipamv1alpha1.LabelPublished)
@@ -181,8 +180,8 @@ func phase(refusal *outcome.Refusal) ipamv1alpha1.ClassPhase {
 	}
 }
 
-// fail records a fault that is being retried. The rest of the status of a class stays; that of a class
-// that was not reconciled before is Pending. It returns the fault for the log.
+// fail records in the status of a class a fault that is being retried, and returns the fault for the log. The rest of
+// the status stays. A class that was never reconciled becomes Pending.
 func fail(class *ipamv1alpha1.IPClass, err error) error {
 	if class.Status.Phase == "" {
 		class.Status.Phase = ipamv1alpha1.ClassPending

@@ -25,7 +25,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// reasons are those of Ready, Reconciling and Stalled; empty where there is none.
+// reasons returns status and reason of the conditions Ready, Reconciling and Stalled; empty for a condition that is not
+// there.
 func reasons(class *ipamv1alpha1.IPClass) [3]string {
 	var found [3]string
 	for i, kind := range []string{ipamv1alpha1.ConditionReady, ipamv1alpha1.ConditionReconciling, ipamv1alpha1.ConditionStalled} {
@@ -36,7 +37,7 @@ func reasons(class *ipamv1alpha1.IPClass) [3]string {
 	return found
 }
 
-func TestReport(t *testing.T) {
+func TestReport_SetsPhaseAndConditions(t *testing.T) {
 	older := gen.Class("older", gen.Default(), gen.Created(time.Unix(1, 0)))
 	for _, tt := range []struct {
 		name  string
@@ -77,8 +78,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A class says the version of the controller. Two controllers that both lead do not write in turns.
-func TestSign(t *testing.T) {
+// A class has the version of the controller. Two controllers that both lead do not overwrite each other for ever.
+func TestSign_StopsAfterAnotherControllerSigned(t *testing.T) {
 	class := gen.Class("c")
 	older, newer := &Reconciler{Options: Options{Version: "v1"}}, &Reconciler{Options: Options{Version: "v2"}}
 	for i, step := range []struct {
@@ -92,7 +93,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// made are the pools of a ledger that the system has made.
+// made are the pools that the system has made.
 type made []ledger.Derived
 
 func (m made) All() iter.Seq[ledger.Pool] {
@@ -105,7 +106,7 @@ func (m made) All() iter.Seq[ledger.Pool] {
 	}
 }
 
-// chained returns a reconciler of a platform with a chain of classes, and a pool that names its root.
+// chained returns a reconciler of a platform with a chain of classes, and a pool that backs the root class.
 func chained(t *testing.T, ledger Derived, change func(map[string]*ipamv1alpha1.IPClass)) *Reconciler {
 	t.Helper()
 	v6 := gen.Family(ipamv1alpha1.IPv6)
@@ -143,9 +144,10 @@ func (r *Reconciler) reconciled(t *testing.T, name string) (*ipamv1alpha1.IPClas
 	return class, result.RequeueAfter
 }
 
-// A class of a chain says which roles a claim must have, how many pools it has made, and how many pools offer its root. One that every
-// workspace can read does not say how many pools it has made: those are networks of others.
-func TestReconcile_Chain(t *testing.T) {
+// A class of a chain says which roles a claim must have, how many pools the class has made, and how many pools offer
+// its root class. A class that every workspace can read does not say how many pools it has made: these are networks of
+// others.
+func TestReconcile_ReportsRolesAndPoolsOfAChain(t *testing.T) {
 	r := chained(t, made{{Class: "vpc"}, {Class: "subnet"}, {Class: "subnet"}, {Of: "a"}}, func(classes map[string]*ipamv1alpha1.IPClass) {
 		classes["subnet"].Spec.Consumers = []ipamv1alpha1.Consumer{"root:acme:*"}
 	})
@@ -165,9 +167,9 @@ func TestReconcile_Chain(t *testing.T) {
 	}
 }
 
-// Classes whose only pool they cannot share are not Ready, nor are those below them, and they say so. A class that comes or goes
-// beside them requeues them. With another pool they are Ready again.
-func TestReconcile_ClassesThatCannotShareTheirPool(t *testing.T) {
+// If classes cannot share their only pool, they and the classes below them are not Ready, and say why. When one of them
+// comes or goes, the others are requeued. Once each has a pool of its own, they are Ready again.
+func TestReconcile_ReportsClassesThatCannotShareTheirPool(t *testing.T) {
 	r := chained(t, made{}, func(classes map[string]*ipamv1alpha1.IPClass) {
 		classes["vrf"] = gen.Class("vrf", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(64), gen.UniqueWithin("network"))
 	})
@@ -202,8 +204,9 @@ func TestReconcile_ClassesThatCannotShareTheirPool(t *testing.T) {
 	says(ipamv1alpha1.ClassReady, [3]string{"True Validated", "", ""}, 1)
 }
 
-// Each class below the broken level is not Ready, and says which it is. Those above it are.
-func TestReconcile_BrokenChain(t *testing.T) {
+// If a class of a chain is broken, it and each class below it are not Ready, and name the broken class. The classes
+// above it are Ready.
+func TestReconcile_NamesTheBrokenClassOfAChain(t *testing.T) {
 	r := chained(t, made{}, func(classes map[string]*ipamv1alpha1.IPClass) { classes["subnet"].Spec.DefaultPrefixLength = 48 })
 	for name, phase := range map[string]ipamv1alpha1.ClassPhase{"vpc": ipamv1alpha1.ClassReady, "subnet": ipamv1alpha1.ClassError, "endpoint": ipamv1alpha1.ClassError} {
 		class, _ := r.reconciled(t, name)

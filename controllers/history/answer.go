@@ -18,18 +18,18 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// maxUnreadable is how many keys that cannot be read an answer names.
+// maxUnreadable is how many unreadable keys an answer names at most.
 const maxUnreadable = 10
 
-// ErrQuery: the query cannot be answered; the message says what to ask instead.
+// ErrQuery is the error of a query that cannot be answered. The message says what to ask instead.
 var ErrQuery = errors.New("cannot be answered")
 
-// Ledger is read for an answer. [allocator.Reader] is one.
+// Ledger has the data of an answer. An [allocator.Reader] is a Ledger.
 type Ledger interface {
 	Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
-// Names turn workspaces' paths into logical clusters, and back. A *directory.Directory is one.
+// Names turns the paths of workspaces into logical clusters, and back. A *directory.Directory does.
 type Names interface {
 	Find(path string) (directory.Workspace, bool)
 	Workspace(cluster ledger.ClusterName) directory.Workspace
@@ -38,13 +38,13 @@ type Names interface {
 type (
 	// Query selects tenures.
 	Query = lookup.Query
-	// Holder is a claim or child pool and its time.
+	// Holder is a claim or child pool, and the time during which it had its block.
 	Holder = lookup.Holder
 	// Answer lists holders.
 	Answer = lookup.Answer
 )
 
-// Find answers a query. names may be nil: then workspaces have IDs only. ErrQuery: the query cannot be
+// Find answers a query. If names is nil, workspaces have IDs only. The error is ErrQuery if the query cannot be
 // answered.
 func Find(ctx context.Context, books Ledger, names Names, q Query) (Answer, error) {
 	if err := resolve(&q, names); err != nil {
@@ -66,7 +66,7 @@ func Find(ctx context.Context, books Ledger, names Names, q Query) (Answer, erro
 	return c.answer, nil
 }
 
-// resolve replaces the path of a workspace by its ID.
+// resolve replaces the path of a workspace in a query by its ID.
 func resolve(q *Query, names Names) error {
 	if err := q.Validate(); err != nil || !strings.Contains(q.Workspace, ":") {
 		return err
@@ -83,7 +83,7 @@ func resolve(q *Query, names Names) error {
 	return nil
 }
 
-// collection is an answer while it grows.
+// collection is an answer that is being collected.
 type collection struct {
 	query  Query
 	limit  int
@@ -111,7 +111,7 @@ func (c *collection) add(t ledger.Tenure, err error) bool {
 	return true
 }
 
-// shrink keeps the latest holders, in their order.
+// shrink sorts the holders, and keeps the latest.
 func (c *collection) shrink() {
 	slices.SortFunc(c.answer.Holders, func(a, b Holder) int {
 		return cmp.Or(a.From.Compare(b.From), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Revision, b.Revision))
@@ -130,10 +130,10 @@ func holderOf(t ledger.Tenure) Holder {
 	}
 }
 
-// Path is where a controller answers, below its socket.
+// Path is the path below its socket at which a controller answers.
 const Path = "history"
 
-// Handler answers queries over HTTP: a Query as JSON, and an Answer.
+// Handler answers over HTTP: the request is a Query as JSON, the response an Answer as JSON.
 func Handler(ledger Ledger, names Names) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Query
@@ -162,7 +162,7 @@ func respond(w http.ResponseWriter, r *http.Request, ledger Ledger, names Names,
 	}
 }
 
-// admits reports whether the query selects a tenure. Its workspace is the ID of a logical cluster by now.
+// admits reports whether the query selects a tenure. A workspace in the query must be the ID of a logical cluster.
 func admits(q Query, t ledger.Tenure) bool {
 	if q.Prefix.IsValid() && !q.Prefix.Overlaps(t.Prefix) {
 		return false
@@ -173,7 +173,7 @@ func admits(q Query, t ledger.Tenure) bool {
 	return admitsClaim(q, t.Holder) && admitsScope(q, t) && admitsTime(q, t)
 }
 
-// admitsScope reports whether the pool is for the objects that are asked for. No name has a comma.
+// admitsScope reports whether the pool of a tenure is for the objects that the query asks for. No name has a comma.
 func admitsScope(q Query, t ledger.Tenure) bool {
 	for role, name := range q.Scope {
 		if !slices.Contains(strings.Split(t.Scope, ","), role+"="+name) {

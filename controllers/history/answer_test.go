@@ -34,7 +34,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{T: t, ledger: alloc, reader: allocator.Reader{Client: etcd}}
 }
 
-// hold gives the one address to claims of w1, one after the other. The last one keeps it.
+// hold gives one address to claims of w1, one after another. The last claim keeps it.
 func (s *scene) hold(claims ...string) {
 	s.Helper()
 	for i, name := range claims {
@@ -59,7 +59,7 @@ func (names) Workspace(cluster ledger.ClusterName) directory.Workspace {
 	return directory.Workspace{Cluster: cluster, Path: map[ledger.ClusterName]string{"w1": "root:one"}[cluster]}
 }
 
-// find returns the names of those who are found.
+// find returns the names of the holders that a query finds.
 func (s *scene) find(q Query) (found []string, answer Answer) {
 	s.Helper()
 	answer = must.Get(Find(s.Context(), s.reader, names{}, q))(s)
@@ -69,7 +69,7 @@ func (s *scene) find(q Query) (found []string, answer Answer) {
 	return found, answer
 }
 
-func TestFind(t *testing.T) {
+func TestFind_FindsHoldersByAddressClaimAndTime(t *testing.T) {
 	s := newScene(t)
 	s.hold("a", "b", "c")
 	_, all := s.find(Query{Claim: "uid-a"})
@@ -104,8 +104,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Two networks have one address at one time: the scope names the network of each holder, and selects one. That holds after the
-// networks are gone.
+// If two networks have the same address at the same time, the scope tells whose holder is which, and a query can ask
+// for one of them. This also holds after the networks are gone.
 func TestFind_TellsNetworksApart(t *testing.T) {
 	s := newScene(t)
 	for _, network := range []string{"red", "blue"} {
@@ -136,8 +136,8 @@ func TestFind_TellsNetworksApart(t *testing.T) {
 	check("after the pool is gone")
 }
 
-// A holder has the block from the moment it begins until the moment it ends, exclusively.
-func TestQuery_Times(t *testing.T) {
+// A holder has the block from its beginning, inclusively, to its end, exclusively.
+func TestAdmits_ExcludesTheEndOfATenure(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 	ended, lasting := ledger.Tenure{From: at(10), Until: at(20)}, ledger.Tenure{From: at(20)}
 	for _, tt := range []struct {
@@ -160,8 +160,8 @@ func TestQuery_Times(t *testing.T) {
 	}
 }
 
-// An answer has the latest, and says that there were more.
-func TestFind_Limit(t *testing.T) {
+// An answer has the latest holders, and says if there are more.
+func TestFind_ReturnsTheLatestHolders(t *testing.T) {
 	s := newScene(t)
 	var claims []string
 	for i := range 150 {
@@ -176,7 +176,7 @@ func TestFind_Limit(t *testing.T) {
 	}
 }
 
-func TestFind_Refused(t *testing.T) {
+func TestFind_RefusesQueriesThatItCannotAnswer(t *testing.T) {
 	s := newScene(t)
 	for name, tt := range map[string]struct {
 		query Query
@@ -199,8 +199,8 @@ func TestFind_Refused(t *testing.T) {
 	}
 }
 
-// A claim that was answered is found by the allocation ID that it shows, which the answer names. A later claim of its name has
-// another one.
+// An answered claim is found by the allocation ID that it shows, and the answer has this ID. A later claim of the same
+// name has another ID.
 func TestFind_KnowsAllocationIDs(t *testing.T) {
 	s := newScene(t)
 	address := netip.MustParsePrefix("10.0.0.7/32")
@@ -231,7 +231,7 @@ func (down) Tenures(context.Context, netip.Prefix, func(ledger.Tenure, error) bo
 	return 0, ledger.ErrUnavailable
 }
 
-func TestHandler(t *testing.T) {
+func TestHandler_AnswersOrSaysWhatIsWrong(t *testing.T) {
 	s := newScene(t)
 	s.hold("a")
 	for name, tt := range map[string]struct {

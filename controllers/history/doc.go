@@ -1,6 +1,5 @@
-// Package history answers from the ledger which claims have and had an address.
+// Package history answers from the ledger which claims have or had an address.
 //
-// It reads etcd and nothing else. The directory of workspaces, where there is one, only turns
-// paths into logical clusters and back. It changes nothing, and holds a bounded number of
-// answers in memory, however long the history is.
+// It reads etcd, and changes nothing. A directory of workspaces, if there is one, turns paths into logical clusters and
+// back. However long the history is, an answer has a bounded number of holders in memory.
 package history

@@ -12,38 +12,38 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// FollowPath is where a controller streams, below its socket.
+// FollowPath is the path below its socket at which a controller streams events.
 const FollowPath = "follow"
 
-// Follower yields the events of a ledger. [allocator.Reader] is one.
+// Follower yields the events of a ledger. An [allocator.Reader] does.
 type Follower interface {
 	Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error]
 }
 
-// From asks for the events from a revision on; 0: from now on.
+// From asks for the events from this revision on; 0: from now on.
 type From struct {
 	Revision int64 `json:"revision"`
 }
 
-// Line is one event, or why there are no more.
+// Line is one event, an unreadable key, or why the stream ends.
 type Line struct {
 	// Event is the kind of the change, at Revision of the ledger.
 	Event    ledger.EventKind `json:"event,omitempty"`
 	Revision int64            `json:"revision,omitempty"`
 	// Last: no other event of this revision follows.
 	Last bool `json:"last,omitempty"`
-	// Holder of the block. Its own revision is that of the block's last change.
+	// Holder is the holder of the block. Its own Revision is that of the last change to the block.
 	Holder *Holder `json:"holder,omitempty"`
 	// Unreadable is the error of a key that cannot be read. An event may be missing because of it.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Error is why the stream ends.
 	Error string `json:"error,omitempty"`
-	// Forgotten: etcd has compacted the requested revision, and has all changes from this one on.
+	// Forgotten is the first revision that etcd still has, if it has compacted the requested one.
 	Forgotten int64 `json:"forgotten,omitempty"`
 }
 
-// Follow yields the lines of a ledger, until ctx ends or after one with an Error. names may be
-// nil: then workspaces have IDs alone.
+// Follow yields the lines of a ledger until ctx ends. A line with an Error is the last one. If names is nil, workspaces
+// have IDs only.
 func Follow(ctx context.Context, ledger Follower, names Names, from From) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for e, err := range ledger.Follow(ctx, from.Revision) {
@@ -72,8 +72,8 @@ func lineOf(e ledger.Event, err error, names Names) Line {
 	return Line{Event: e.Kind, Revision: e.Revision, Last: e.Last, Holder: &h}
 }
 
-// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event. It ends when the client goes, or
-// the server.
+// FollowHandler streams over HTTP: the request is a From as JSON, the response a Line as JSON for each event. The
+// stream ends when the client or the server closes it.
 func FollowHandler(ledger Follower, names Names) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var from From

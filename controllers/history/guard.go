@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// atOnce is how many requests of people are served at once; further ones are refused. Each asks the API server
+	// atOnce is how many requests by users are served at once; further ones are refused. Each request asks the API server
 	// twice, and may read the whole history.
 	atOnce = 4
 	// patience is how long an answer may take.
 	patience = 30 * time.Second
 )
 
-// Served answers people and programs with the right to get [lookup.Path] at the API server of the platform. A request
-// has its query in its parameters, and the token of its user. It is for every replica, and safe for concurrent use.
+// Served answers users who have the right to get [lookup.Path] at the API server of the platform. A request has its
+// query in its parameters, and the token of its user. Every replica can serve it. Safe for concurrent use.
 func Served(server client.Client, ledger Ledger, names Names) http.Handler {
 	slots := make(chan struct{}, atOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func Served(server client.Client, ledger Ledger, names Names) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		r = r.WithContext(ctx)
-		// longer than the server's own, where it can be
+		// This replaces the deadline of the server, where that is possible.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 		if status, why := refused(ctx, server, r); why != "" {
 			if status == http.StatusUnauthorized {
@@ -56,7 +56,8 @@ func Served(server client.Client, ledger Ledger, names Names) http.Handler {
 	})
 }
 
-// refused returns the status and the words for a request whose user may not ask; no words: the user may.
+// refused returns the status and the message for a request whose user may not ask. The message is empty if the user
+// may.
 func refused(ctx context.Context, server client.Client, r *http.Request) (status int, why string) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// judge returns an API server that knows the token of alice, who may ask, and that of bob, who may not. It may be down
-// for one kind of review.
+// judge returns an API server that knows two tokens: that of alice, who may ask for the history, and that of bob, who
+// may not. down is the kind of review that it does not serve; nil: it serves all.
 func judge(down client.Object) client.Client {
 	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
@@ -46,7 +46,7 @@ func judge(down client.Object) client.Client {
 }
 
 // Users without the right learn why they get no answer, and nothing of the history.
-func TestServed_AnswersUsersWithTheRightAlone(t *testing.T) {
+func TestServed_AnswersOnlyUsersWithTheRight(t *testing.T) {
 	s := newScene(t)
 	s.hold("a")
 	for name, tt := range map[string]struct {
@@ -82,7 +82,7 @@ func TestServed_AnswersUsersWithTheRightAlone(t *testing.T) {
 	}
 }
 
-// slow is a ledger that answers when it is told to.
+// slow is a ledger that answers when the test lets it.
 type slow struct {
 	Ledger
 	asked  chan struct{}
@@ -95,7 +95,7 @@ func (l slow) Tenures(context.Context, netip.Prefix, func(ledger.Tenure, error) 
 	return 1, nil
 }
 
-// A few requests are served at once. Those that are too many are refused, and others are served later.
+// A few requests are served at once, further ones are refused, and later ones are served again.
 func TestServed_RefusesTooManyAtOnce(t *testing.T) {
 	books := slow{asked: make(chan struct{}), answer: make(chan struct{})}
 	served := Served(judge(nil), books, names{})

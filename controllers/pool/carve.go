@@ -16,7 +16,7 @@ import (
 // has, carve refuses the child, and the child waits.
 func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
-		p.Ledger.Waits.Withdraw(former) // of a pool without its finalizer
+		p.Ledger.Waits.Withdraw(former) // of a former pool of this name
 	}
 	asks, err := p.asks(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 			waits = append(waits, request.Pool)
 		}
 		if refusals = append(refusals, refusal); refusal.Reason == ipamv1alpha1.ReasonQuotaExceeded && ofClass(err) {
-			refusals = []*outcome.Refusal{refusal} // by whatever pool
+			refusals = []*outcome.Refusal{refusal} // whatever the pool, the limit of the class is reached
 			break
 		}
 	}
@@ -70,7 +70,7 @@ func (p *pass) asked(asks *ipamv1alpha1.IPPool, plan resolve.Plan, parent resolv
 		Limits:   ledger.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
 	}
 	if resolve.IsSlice(asks, parent.Pool) {
-		request.Slice, request.Limits = true, ledger.Limits{} // nobody there has asked for it
+		request.Slice, request.Limits = true, ledger.Limits{} // the workspace has not asked for its slice
 	}
 	return request
 }

@@ -41,8 +41,8 @@ type Options struct {
 	Oracle    Oracle
 	// RetireBelow retires the derived pools below a pool. It fails if one of them is in use.
 	RetireBelow func(ctx context.Context, id ledger.PoolID) error
-	// Goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it goes
-	// after these. ok is false if the pool is in use, or stays.
+	// Goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it
+	// stays until their cooldown is over. ok is false if the pool is in use, or stays however long it is unused.
 	Goes func(ledger.Pool) (at time.Time, ok bool)
 	// Answers are the CREATEs of claims that this process has answered. Nil: none.
 	Answers *promise.Answers
@@ -79,7 +79,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 // within firstBlock. So the first status of the pool shows the block already.
 const firstBlock = 100 * time.Millisecond
 
-// onPool queues a pool that was created, changed or deleted, and the pools that may have waited for that.
+// onPool queues a pool that was created, changed or deleted, and the pools that may have waited for this event.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parents ...*ipamv1alpha1.IPPool) {
@@ -114,9 +114,9 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			gone := e.Object.(*ipamv1alpha1.IPPool)
-			add(q, gone) // it is forgotten
+			add(q, gone) // its reconcile forgets it
 			wakeChildren(q, gone)
-			if gone.Spec.ClassRef == nil { // else it was in the way of none by its IPPool, and there may be very many
+			if gone.Spec.ClassRef == nil { // a derived pool blocks no other pool by its IPPool, and there may be many
 				r.wakeUnready(ctx, name, cl, q)
 			}
 			r.wakeRoots(q, r.Directory.Ledger(name), gone)
@@ -137,8 +137,8 @@ func regressed(before, after *ipamv1alpha1.IPPool) bool {
 		was != nil && (is == nil || is.ID != was.ID || is.Changes < was.Changes)
 }
 
-// gone hints at a pool whose deletion was seen, and which is open in the ledger: a user has removed its finalizer. If
-// the pool was not compared with the ledger, it is left to the sweep. So is a pool that a list left out.
+// gone reports a pool as deleted if its deletion was seen, and the pool is open in the ledger: a user has removed its
+// finalizer. If the pool was not compared with the ledger, it is left to the sweep. So is a pool that a list left out.
 func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := ledger.PoolID(pool.UID)
 	if known, ok := r.Ledger.Pools.Get(id); ok && known.State == ledger.PoolOpen && !r.Ledger.Recovery.Frozen(id) {

@@ -33,7 +33,7 @@ func gathered(t *testing.T, f *figures) map[string]float64 {
 	return values
 }
 
-func TestFigures_ShowAndHideAPool(t *testing.T) {
+func TestFigures_ShowAPoolUntilItIsHidden(t *testing.T) {
 	f := &figures{now: func() time.Time { return time.Unix(8*24*3600, 0) }}
 	holds := figure{
 		Capacity: ledger.Capacity{Total: big.NewInt(256), Allocated: big.NewInt(64), Available: big.NewInt(192), Blocks: 4, LargestFree: 25},

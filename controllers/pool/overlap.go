@@ -142,7 +142,7 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 	}
 	p.roots.enter(p.owner.Cluster, p.request, cidr)
 	if p.owner.Path == "" && !p.Directory.Contests(p.owner.Cluster) {
-		return nil // whether lists of consumers admit it is told by its path
+		return nil // its path decides whether lists of consumers admit it
 	}
 	view := p.Catalog.View(ctx)
 	said := resolve.Overlap{Pool: p.pool, CIDR: cidr, Owner: p.owner, Platform: p.Directory.Platform()}.Foreign(view)

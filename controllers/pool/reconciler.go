@@ -27,7 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// Oracle asks the servers whether a pool still exists, and how its spec is.
+// Oracle asks the servers whether a pool still exists, and what its spec is.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }

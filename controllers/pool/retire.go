@@ -81,14 +81,14 @@ func (p *pass) leave(ctx context.Context) (known bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("take pool %s out of its address domain: %w", p.pool.Name, err)
 	}
-	// What the status says is no longer so, and the other domain may refuse the pool.
+	// The status is outdated, and the other domain may refuse the pool.
 	p.pool.Status = ipamv1alpha1.IPPoolStatus{Conditions: p.pool.Status.Conditions}
-	p.wakeUnready(ctx, p.request.ClusterName, p.cluster, p.Queue) // it was in the way of some, perhaps
+	p.wakeUnready(ctx, p.request.ClusterName, p.cluster, p.Queue) // perhaps it was in the way of one of these
 	log.FromContext(ctx).Info("pool left its address domain")
 	return false, nil
 }
 
-// glance is how often the cache is read for a pool that is about to be empty.
+// glance is the time between two reads of the cache for a pool that is about to be empty.
 const glance = 20 * time.Millisecond
 
 var _ door.Drainer = (*Reconciler)(nil)
@@ -128,7 +128,7 @@ func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error)
 		case b.State == ledger.Cooling:
 			continue
 		case ledger.IsDerived(b.Holder.Claim) && !r.Ledger.Pools.InUse(ledger.PoolID(b.Holder.Claim)):
-			continue // it goes with the pool
+			continue // an idle derived pool goes with this pool
 		case b.State == ledger.Retained, b.Holder.Cluster != pool.Cluster, ledger.IsDerived(b.Holder.Claim):
 			return false, nil
 		}

@@ -55,7 +55,8 @@ func (p *pass) report(ctx context.Context) error {
 		free, _ := p.Ledger.Pools.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
-	// else fewer might be shown, and an older copy of the ledger be believed
+	// If the head cannot be read, the status keeps its number: with a lower one, an older copy of the ledger would be
+	// believed.
 	if changes, err := p.Ledger.Pools.Changes(p.id); err == nil {
 		p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{
 			ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, changes),

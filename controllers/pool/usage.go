@@ -33,8 +33,8 @@ type usage struct {
 	// again is called with the time after which a name may change, even if the ledger does not change; nil: it is not
 	// called.
 	again func(time.Duration)
-	// goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it goes
-	// after these. ok is false if the pool is in use, or stays.
+	// goes returns when an unused derived pool will be retired. The time is zero while addresses cool in the pool: it
+	// stays until their cooldown is over. ok is false if the pool is in use, or stays however long it is unused.
 	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 

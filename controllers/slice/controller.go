@@ -33,12 +33,12 @@ type Options struct {
 	Directory *directory.Directory
 	Ledger    views.Ledger
 	Oracle    Oracle
-	// Departed reports whether a workspace's binding was seen to go, and none came since.
+	// Departed reports whether a workspace's binding was seen to go, and no other came since.
 	Departed func(ledger.ClusterName) bool
 }
 
-// request asks for a reconcile of what a workspace has of a pool or, without a cluster,
-// at the pool.
+// request asks for a reconcile of what a workspace has of a pool. Without a cluster, it asks for a reconcile of the
+// pool.
 type request struct {
 	pool    string
 	cluster ledger.ClusterName
@@ -48,14 +48,14 @@ type request struct {
 type Controller struct {
 	Options
 	queue   workqueue.TypedRateLimitingInterface[request]
-	doubt   workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
+	doubt   workqueue.TypedRateLimiter[request] // for requests whose workspace cannot be asked
 	members memberLists
 	clock   clock.PassiveClock
-	// absences of workspaces whose bindings nobody saw go.
+	// absences notes since when servers find a workspace bound nowhere.
 	absences live.Absences
 }
 
-// New makes the controller and has mgr run it.
+// New makes the controller, and adds it to mgr.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := &Controller{
 		Options: opts,
@@ -81,8 +81,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	return c.member(ctx, req)
 }
 
-// Seen is told of a pool of some workspace that came (before is nil), changed, or went
-// (after is nil). It does not block.
+// Seen is called for every pool that was created (before is nil), changed, or deleted (after is nil). It does not
+// block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	pool := cmp.Or(after, before)
 	if in == c.Directory.Platform().Cluster {
@@ -96,8 +96,8 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// seenOnPlatform queues a pool that has slices, or had, and, where its room has changed, the members
-// whose blocks drain: they may have returned.
+// seenOnPlatform queues a pool that has or had slices. If its free space has changed, it queues the members whose
+// blocks drain instead: these blocks may have returned.
 func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPPool) {
 	sliced := func(p *ipamv1alpha1.IPPool) bool {
 		return p != nil &&
@@ -117,8 +117,8 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// Changed queues every slice of a workspace that binds the export, gets a path, or departs, or whose cache can be read
-// from now on, or no longer. It does not block.
+// Changed queues every slice of a workspace. It is called when the workspace binds the export, gets a path or departs,
+// and when its cache becomes readable or unreadable. It does not block.
 func (c *Controller) Changed(cluster ledger.ClusterName) {
 	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})

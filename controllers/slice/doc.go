@@ -1,12 +1,12 @@
-// Package slice gives every admitted workspace a block of its own out of a pool of
-// the platform that has slices: as a child pool of the pool's name there.
+// Package slice gives every admitted workspace a block of its own out of each platform pool that has slices. The slice
+// is a child pool in the workspace, of the same name as the platform pool.
 //
-//	no pool of that name    record that a slice is given, then make the child
-//	one of its own          wait until it goes, and say so
-//	the slice, deleted      given up, until the workspace binds the export again
-//	the workspace, gone     the record goes when the block has
+//	no pool of that name there        record that a slice is given, then make the child
+//	a pool of the workspace's own     wait until it goes, and say so
+//	the slice, deleted                given up, until the workspace binds the export again
+//	the workspace, gone               drop the record once the block is returned
 //
-// The child is a child pool like any other: the pool controller carves, drains and retires it.
-// Which workspaces have one is decided here, and recorded in the ledger: the record outlives the
-// child, and is counted against maxSlices in a transaction.
+// The child is a child pool like any other: the pool controller carves, drains and retires it. This package decides
+// which workspaces have a slice, and records that in the ledger. The record outlives the child, and a transaction
+// counts it against maxSlices.
 package slice

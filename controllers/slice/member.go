@@ -29,20 +29,20 @@ type pass struct {
 	parent  *ipamv1alpha1.IPPool
 	member  directory.Workspace
 	cluster cluster.Cluster          // nil: the workspace is not engaged
-	binding *apisv1alpha2.APIBinding // what entitles it; nil: nothing yet
-	child   *ipamv1alpha1.IPPool     // the pool of that name there, of any origin; nil: none
+	binding *apisv1alpha2.APIBinding // the binding that entitles the workspace; nil: none yet
+	child   *ipamv1alpha1.IPPool     // the pool of the same name in the workspace, of any origin; nil: none
 }
 
-// What ends a pass before it has come to an answer of its own.
+// These errors end a pass that has not found the state of its workspace.
 var (
 	// errDoubt: no server says what became of the child.
 	errDoubt = errors.New("the workspace cannot be asked")
 	// errLags: the cache does not show what is there.
 	errLags = errors.New("the cache lags behind")
-	// errUnseen: the child is there, or its workspace is, though not in the cache. An
-	// event is on its way.
+	// errUnseen: a server has the child, or the workspace is bound, but the cache does not show it. An event is on its
+	// way.
 	errUnseen = errors.New("the workspace is not seen yet")
-	// errInUse: the child is gone, and others hold blocks of what it had.
+	// errInUse: the child is gone, and the ledger still has its block, because blocks inside are held.
 	errInUse = errors.New("the block is in use")
 )
 
@@ -74,8 +74,8 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	return reconcile.Result{}, nil
 }
 
-// begin reads what a pass needs from the caches. ok is false where the pool is
-// gone: then its children wait for it, or went before.
+// begin reads what a pass needs from the caches. ok is false if the platform's pool is gone: then nothing is to be done
+// for its slices here.
 func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, err error) {
 	view := c.Catalog.View(ctx)
 	p = &pass{Controller: c, request: req, member: c.Directory.Workspace(req.cluster)}
@@ -90,7 +90,7 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	// one that cannot be read has the name, too
+	// An unreadable pool has the name, too.
 	if child, there := view.Pool(p.member, req.pool); there || decode.Unreadable(child) != nil {
 		p.child = child
 	}
@@ -125,7 +125,7 @@ func (p *pass) look(ctx context.Context) (state, error) {
 func (p *pass) with(ctx context.Context) (state, error) {
 	id := ledger.PoolID(p.child.UID)
 	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
-		// What was given stays, as with all that is no longer shared.
+		// A slice with a block stays, as all that was given out stays when a pool is no longer shared.
 		_, holds, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(id))
 		if err != nil {
 			return settled, err
@@ -149,9 +149,9 @@ func (p *pass) with(ctx context.Context) (state, error) {
 	return settled, nil
 }
 
-// limit returns how many slices there may be for the child to count as one; 0: any number. The label that says that it
-// is one could be stored past all policies. A block in its status is the system's word, and is counted whatever
-// maxSlices says by now.
+// limit returns how many slices there may be with this child among them; 0: any number. A child's label alone proves
+// nothing, since it could be stored past all policies. But if the status shows a block, the system has made the slice,
+// and it counts however low maxSlices is now.
 func (p *pass) limit() int {
 	if p.parent.Spec.Slices == nil || p.child.Status.AllocatedCIDR != "" {
 		return 0
@@ -182,7 +182,7 @@ func (p *pass) without(ctx context.Context) (state, error) {
 	}
 }
 
-// entitlement is whether a workspace may have a slice.
+// entitlement says whether a workspace may have a slice.
 type entitlement int
 
 const (
@@ -206,8 +206,8 @@ func (p *pass) entitlement() entitlement {
 	}
 }
 
-// setState notes the state of the workspace. If that has changed, it requeues the pool, whose status
-// shows it, and the workspace that has waited longest.
+// setState notes the state of the workspace. If the state has changed, setState requeues the pool, whose status shows
+// the state, and, if the workspace has stopped waiting, the one that has waited longest.
 func (p *pass) setState(now state) {
 	at := membership{state: now}
 	if p.binding != nil {
@@ -223,18 +223,18 @@ func (p *pass) setState(now state) {
 	}
 }
 
-// tell emits one event in the workspace that says why it has no slice. It reports false while its
-// binding has not accepted the events of the export.
+// tell emits one event in the workspace that says why it has no slice. It returns false while the binding has not
+// accepted the events of the export.
 func (p *pass) tell(ctx context.Context, now state) bool {
 	reason, message := p.refusal(now)
 	if reason == "" || p.binding == nil {
 		return true
 	}
-	if !packed.AcceptsEvents(p.binding) { // it may be accepted a moment after the workspace is bound
+	if !packed.AcceptsEvents(p.binding) { // it may accept them a moment after the workspace is bound
 		return false
 	}
 	if p.members.tell(p.request, now) {
-		// The binding is what entitles the workspace: there may be nothing else to tell it of.
+		// The event is about the binding, because the workspace may have no other object that it fits.
 		p.cluster.GetEventRecorder("ipam-controller").Eventf(p.binding, nil, corev1.EventTypeWarning, string(reason),
 			"Slice", "%s", message)
 		log.FromContext(ctx).Info("slice refused", "reason", reason, "message", message)

@@ -25,7 +25,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// used is a ledger in which as many slices are given as there may be, though none to the workspace. It counts those that are given.
+// used is a ledger that has given all slices, none of them to the workspace. It counts the records that are put without
+// a limit.
 type used struct {
 	views.Slices
 	puts int
@@ -43,9 +44,10 @@ func (u *used) Put(_ context.Context, _ ledger.Slice, limit int) error {
 	return nil
 }
 
-// The label of a slice can be stored past all policies. Beyond maxSlices such a pool is one that has the name, and no
-// slice. A slice whose block was published always counts: the ledger may have lost it, and maxSlices may be lower now.
-func TestWith_AForgedLabel(t *testing.T) {
+// The label of a slice can be stored past all policies. If all slices are given, a pool with only the label is not one:
+// it takes the slice's name. A slice whose block was published always counts: the ledger may have lost it, and
+// maxSlices may be lower now.
+func TestWith_CountsNoForgedSliceBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	for shown, want := range map[string]state{"": nameTaken, "10.0.0.0/28": settled} {
 		parent := gen.Pool("p", gen.Slices(28), gen.MaxSlices(1))
@@ -69,9 +71,9 @@ func (u unbound) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return live.Answer{Verdict: live.Unbound, Since: u.since}, nil
 }
 
-// A workspace that is bound nowhere may be on a shard that has not entered itself in an endpoint slice that was made after the
-// binding, or that lists none for some seconds. Its record stays until two looks agree, unless it was seen to leave.
-func TestConfirm_AWorkspaceThatIsBoundNowhere(t *testing.T) {
+// If a workspace is bound nowhere, its shard may be missing from an endpoint slice that was made after the binding, or
+// may list nothing for some seconds. So the record stays until two looks agree, unless the workspace was seen to leave.
+func TestConfirm_KeepsTheRecordUntilTwoLooksAgree(t *testing.T) {
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		bound    time.Time
@@ -95,8 +97,9 @@ func TestConfirm_AWorkspaceThatIsBoundNowhere(t *testing.T) {
 	}
 }
 
-// A pool that cannot be read has the name that the slice is to have. The workspace is told so, and its slice is not made again and again.
-func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
+// If a workspace has an unreadable pool of the slice's name, its state is that the name is taken, and its slice is not
+// made again and again.
+func TestMember_TakesAnUnreadablePoolForOneOfTheName(t *testing.T) {
 	t.Parallel()
 	parent := gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Slices(28), gen.MaxSlices(1))
 	outcome.Succeed(&parent.Status.Conditions, 1, "")
@@ -128,9 +131,9 @@ func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The workspace that has waited longest is first, in whatever order they come, and a settled
-// workspace leaves nothing behind.
-func TestMemberLists(t *testing.T) {
+// The member that has waited longest comes first, in whatever order the members come. A settled member leaves nothing
+// behind.
+func TestMemberLists_PutTheLongestWaitFirst(t *testing.T) {
 	var (
 		r     memberLists
 		now   = time.Now()
@@ -152,7 +155,7 @@ func TestMemberLists(t *testing.T) {
 		}
 	}
 	first("oldest")
-	r.expect(at("oldest")) // more is known already
+	r.expect(at("oldest")) // changes nothing: the state is known already
 	r.set(at("oldest"), membership{state: unseen})
 	first("old")
 	r.set(at("old"), membership{state: draining})
@@ -176,7 +179,7 @@ func TestMemberLists(t *testing.T) {
 	}
 }
 
-func TestOlder(t *testing.T) {
+func TestOlder_ComparesAgesThenNames(t *testing.T) {
 	now := time.Now()
 	if !older("b", now.Add(-1), "a", now) || older("b", now, "a", now) || !older("a", now, "b", now) {
 		t.Error("age goes before the name, and the name decides among those of one age")

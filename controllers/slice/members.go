@@ -10,32 +10,32 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// state is what a workspace has of a pool with slices.
+// state is how far a workspace is with its slice of a pool.
 type state int
 
 const (
-	settled   state = iota // it has its slice, or is to have none
+	settled   state = iota // it has its slice, or gets none
 	unseen                 // it has not been reconciled yet
-	waiting                // it waits until another gives up a slice
+	waiting                // it waits until another workspace gives up a slice
 	unplaced               // it has a child pool, which waits for room
 	nameTaken              // it has a pool of its own by that name
 	draining               // its slice is given up, and its block is in use
-	states                 // how many there are
+	states                 // how many states there are
 )
 
-// counts is how many workspaces are in each state. Settled ones are not counted.
+// counts is how many workspaces are in each state. The number of settled ones is not kept.
 type counts [states]int
 
-// memberList is the state of each workspace that may have a slice of one pool. Settled ones are left out.
+// memberList has the state of each workspace that may have a slice of one pool, except settled ones.
 type memberList struct {
 	version version
 	members map[ledger.ClusterName]membership
 	counts  counts
-	carried map[ledger.ClusterName]ledger.PoolID // children known to be on record
-	told    map[ledger.ClusterName]state         // the state that a workspace was last shown
+	carried map[ledger.ClusterName]ledger.PoolID // the children that the ledger's records are known to name
+	told    map[ledger.ClusterName]state         // the state that each workspace was last told of
 }
 
-// version identifies what a pool was when all its members were queued.
+// version identifies the state of a pool when all its members were queued.
 type version struct {
 	pool       ledger.PoolID
 	generation int64
@@ -47,14 +47,14 @@ type membership struct {
 	since time.Time
 }
 
-// memberLists are those of all pools with slices, by name. The zero value is ready; safe for concurrent
-// use.
+// memberLists are the member lists of all pools with slices, by the pool's name. The zero value is ready; safe for
+// concurrent use.
 type memberLists struct {
 	mu     sync.Mutex
 	byName map[string]*memberList
 }
 
-// with calls f with the list of a pool, if it has one, and with the lock held.
+// with calls f with the list of a pool, while it holds the lock. If the pool has no list, it does nothing.
 func (r *memberLists) with(pool string, f func(*memberList)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,14 +70,14 @@ func (r *memberLists) pools() []string {
 	return slices.Collect(maps.Keys(r.byName))
 }
 
-// owner returns the pool to which the list of that name belongs; empty: there is no list.
+// owner returns the ID of the pool that has the list of this name; empty: there is no list.
 func (r *memberLists) owner(pool string) (id ledger.PoolID) {
 	r.with(pool, func(l *memberList) { id = l.version.pool })
 	return id
 }
 
-// open makes a list for a pool, unless it has one, and reports whether not all members were queued for this version of
-// the pool.
+// open makes a list for a pool, unless the pool has one. stale is true if its members were not queued for this version
+// of the pool yet.
 func (r *memberLists) open(pool string, now version) (stale bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *memberLists) expect(at request) {
 	})
 }
 
-// set notes the state of a workspace, and returns the one before.
+// set notes the state of a workspace, and returns the state before.
 func (r *memberLists) set(at request, now membership) (before state) {
 	before = now.state
 	r.with(at.pool, func(l *memberList) {
@@ -135,7 +135,7 @@ func (r *memberLists) set(at request, now membership) (before state) {
 	return before
 }
 
-// tell notes that a workspace is told of its state, and reports whether it was not told before.
+// tell notes that a workspace is told of its state. news is true if it was not told of this state before.
 func (r *memberLists) tell(at request, now state) (news bool) {
 	r.with(at.pool, func(l *memberList) {
 		news = l.told[at.cluster] != now
@@ -150,7 +150,7 @@ func (r *memberLists) counts(pool string) (now counts) {
 	return now
 }
 
-// inState lists the members of a pool in a state.
+// inState lists the members of a pool that are in this state.
 func (r *memberLists) inState(pool string, as state) (list []ledger.ClusterName) {
 	r.with(pool, func(l *memberList) {
 		for cluster, m := range l.members {
@@ -177,18 +177,18 @@ func (r *memberLists) first(pool string) (cluster ledger.ClusterName, since time
 	return cluster, since, ok
 }
 
-// older reports whether a workspace comes before another.
+// older reports whether workspace a, which waits since sinceA, comes before workspace b.
 func older(a ledger.ClusterName, sinceA time.Time, b ledger.ClusterName, sinceB time.Time) bool {
 	return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(a, b)) < 0
 }
 
-// child returns the child that is known to be on record; empty: none is.
+// child returns the child that the ledger's record is known to name; empty: none is known.
 func (r *memberLists) child(at request) (id ledger.PoolID) {
 	r.with(at.pool, func(l *memberList) { id = l.carried[at.cluster] })
 	return id
 }
 
-// carry notes the child that is on record; an empty one is none.
+// carry notes the child that the ledger's record names; empty: the record names none.
 func (r *memberLists) carry(at request, child ledger.PoolID) {
 	r.with(at.pool, func(l *memberList) {
 		if l.carried[at.cluster] = child; child == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// settle reads the record of a workspace in which the cache shows no slice, and brings
-// it in line with what became of the one it names. Without a record it is zero.
+// settle reads the record of a workspace whose slice the cache does not show, and updates it if the child that it names
+// is gone. The result is zero if there is no record.
 func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
 	record, ok, err := p.Ledger.Slices.Get(ctx, ledger.PoolID(p.parent.UID), p.request.cluster)
 	if err != nil || !ok {
@@ -42,8 +42,8 @@ func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
 	return record, err
 }
 
-// confirm makes sure, with the server and in the ledger, that the child of a record is
-// gone and its block returned, or that its workspace is bound no longer.
+// confirm returns nil if the servers say that the child of a record is gone, or that its workspace is no longer bound,
+// and the ledger has no block of the child.
 func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) error {
 	answer, err := p.Oracle.Holder(ctx, ledger.Holder{
 		Claim: ledger.ClaimID(record.Child), Cluster: record.Cluster, Name: p.request.pool,
@@ -67,9 +67,9 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 	return nil
 }
 
-// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer.
-// If nobody saw its binding go, two answers have to say so, with time between: a slice that waits for room would lose
-// its place, and one that was given up be given again.
+// left returns nil if the answer of the servers shows that the child of a record is gone, or that its workspace is no
+// longer bound. If nobody saw the binding go, two such answers are needed, some time apart. If one were enough, a
+// workspace that waits could lose its place, and could get a slice again that it has given up.
 func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	absent := p.absences.Confirm(record.Cluster, answer.Verdict, p.clock.Now())
 	gone, unbound := answer.Verdict == live.Gone, answer.Verdict == live.Unbound
@@ -83,8 +83,8 @@ func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	return errDoubt
 }
 
-// forfeit drops a record, and with it what it counts for. What was given up stays on
-// record as long as its workspace is bound.
+// forfeit drops the record of a workspace, so that it no longer counts. The record of a slice that was given up stays
+// as long as the workspace is bound.
 func (p *pass) forfeit(ctx context.Context, record ledger.Slice) error {
 	if record.State == "" || record.State == ledger.SliceDeclined && p.binding != nil {
 		return nil
@@ -106,8 +106,7 @@ func (p *pass) put(ctx context.Context, state ledger.SliceState, child ledger.Po
 	return err
 }
 
-// give makes the slice of a workspace, unless all are given, or somebody else has
-// waited longer.
+// give makes the slice of a workspace, unless all slices are given, or another workspace has waited longer.
 func (p *pass) give(ctx context.Context) (state, error) {
 	limit := int(p.parent.Spec.Slices.MaxSlices)
 	err := allocator.ErrSlicesGiven
@@ -120,7 +119,7 @@ func (p *pass) give(ctx context.Context) (state, error) {
 	if err != nil {
 		return settled, err
 	}
-	// It counts from here on; no other workspace has to wait for the rest.
+	// From here on the slice counts. Other workspaces need not wait until its child is made.
 	p.setState(unseen)
 	child := p.carved()
 	err = p.cluster.GetClient().Create(ctx, child)
@@ -144,7 +143,7 @@ func (p *pass) next() bool {
 	return false
 }
 
-// carved is the child pool that is to be the slice.
+// carved returns the child pool that will be the slice.
 func (p *pass) carved() *ipamv1alpha1.IPPool {
 	return &ipamv1alpha1.IPPool{
 		ObjectMeta: metav1.ObjectMeta{
@@ -162,10 +161,10 @@ func (p *pass) carved() *ipamv1alpha1.IPPool {
 	}
 }
 
-// recall takes back a slice that has no block and is to have none as it is.
+// recall deletes a slice that has no block, and may get none.
 func (p *pass) recall(ctx context.Context) error {
 	if p.binding != nil {
-		// With its child on record, it would count as given up by the workspace.
+		// If the record still named the child, the deletion would look as if the workspace gave its slice up.
 		if err := p.put(ctx, ledger.SliceGiven, "", 0); err != nil {
 			return err
 		}

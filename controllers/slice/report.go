@@ -15,11 +15,11 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// absence is how long a workspace with a record may be missing from the directory, which
-// fills when the controller starts, before a server is asked about it.
+// absence is the time before a server is asked about a workspace that has a record and is not in the directory. The
+// directory fills when the controller starts.
 const absence = 15 * time.Second
 
-// stage is how far a pool has come, as far as slices are concerned.
+// stage is how far a pool has come, as slices see it.
 type stage int
 
 const (
@@ -43,8 +43,8 @@ func stageOf(pool *ipamv1alpha1.IPPool) stage {
 	}
 }
 
-// report reconciles a pool with slices. It queues every workspace when the pool has changed, and writes
-// the states of its members to its status.
+// report reconciles a pool with slices. When the pool has changed, report queues every workspace. It writes the states
+// of the members to the pool's status.
 func (c *Controller) report(ctx context.Context, name string) (reconcile.Result, error) {
 	platform, err := c.Catalog.Clusters.GetCluster(ctx, c.Directory.Engaged(c.Directory.Platform().Cluster))
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	}))
 }
 
-// enlist queues all workspaces once for each version of the pool, and also those with a record that are
-// no longer bound.
+// enlist queues all workspaces once for each version of the pool. It also queues workspaces with a record that are no
+// longer bound.
 func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) error {
 	now := version{pool: ledger.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
 	if !c.members.open(pool.Name, now) {
@@ -88,7 +88,7 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 		at := request{pool: pool.Name, cluster: record.Cluster}
 		if record.State == ledger.SliceWaiting {
 			if c.members.set(at, membership{state: waiting, since: record.Since}) != waiting {
-				c.members.tell(at, waiting) // it was told when it began to wait
+				c.members.tell(at, waiting) // the workspace was told when it began to wait
 			}
 		}
 		c.members.expect(at)
@@ -105,8 +105,8 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	return nil
 }
 
-// say sets the conditions about slices in the status of a pool. While a workspace has not been
-// reconciled yet, no complaint is withdrawn.
+// say sets the conditions about slices in the status of a pool. While some workspaces have not been reconciled yet, a
+// condition that reports a problem stays.
 func say(pool *ipamv1alpha1.IPPool, now counts) {
 	conditions := &pool.Status.Conditions
 	set := func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) {
@@ -144,7 +144,7 @@ func say(pool *ipamv1alpha1.IPPool, now counts) {
 	}
 }
 
-// refusal is what a workspace is told about its state; empty: nothing.
+// refusal returns what to tell a workspace about its state; empty: nothing.
 func (p *pass) refusal(now state) (reason ipamv1alpha1.Reason, message string) {
 	pool := p.request.pool
 	switch now {

@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-func TestSay(t *testing.T) {
+func TestSay_ReportsTheWorstState(t *testing.T) {
 	const (
 		given    = "Sliced=True SlicesGiven"
 		isFull   = "Sliced=False PoolFull"

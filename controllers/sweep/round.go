@@ -21,7 +21,7 @@ type round struct {
 	after  ledger.Position // the block that was looked at last
 	blocks int             // how many blocks were looked at
 	parts  int             // how many parts were made
-	took   time.Duration   // the work of all parts, without the pauses; of each read from etcd, stall at most
+	took   time.Duration   // the work of all parts, without the pauses; each read from etcd counts for stall at most
 }
 
 func newRound() *round {
@@ -34,8 +34,8 @@ func newRound() *round {
 type census struct {
 	blocks  int
 	orphans []ledger.Holder // seen twice, and nobody saw their deletion
-	// how many orphans were seen twice, and their deletion was seen, too. The caches are right about them, and their
-	// releases are retried.
+	// deleted is how many orphans were seen twice whose deletion was seen, too. The caches are right about these, and
+	// their releases are retried.
 	deleted int
 }
 
@@ -139,7 +139,7 @@ func (s *Sweeper) partsOf(took time.Duration) int {
 	return int(max(1, min(needed, most)))
 }
 
-// few is how many orphans a round may suspect in a pool of any size.
+// few is the number of orphans that MaxShare lets a round suspect even in a small pool. In a large pool it allows more.
 const few = 10
 
 // settle suspects the orphans of a pool, or puts the brake on if there are too many. If the brake was on already,
@@ -168,8 +168,8 @@ func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, a
 	}
 }
 
-// labels returns the labels of a pool in the metrics of this round. They are empty once maxNamed pools have a name
-// there.
+// labels returns the labels of a pool in the metrics of this round. They are empty once the metrics of this round name
+// maxNamed pools.
 func (s *Sweeper) labels(pool ledger.Pool) []string {
 	if s.named == maxNamed {
 		return []string{"", ""}

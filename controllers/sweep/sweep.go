@@ -48,8 +48,7 @@ type Options struct {
 	MinAge time.Duration
 	// MaxFrees is how many orphans of one pool a round suspects at most. If a pool has more, the brake holds. Default 100.
 	MaxFrees int
-	// MaxShare is the same limit as a share of the pool's blocks. It allows ten orphans in a pool of any size. Default
-	// 0.1.
+	// MaxShare is the same limit as a share of the pool's blocks. Even in a small pool it allows ten orphans. Default 0.1.
 	MaxShare float64
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -72,7 +71,7 @@ type Sweeper struct {
 	named     int                         // pools that the metrics of this round name
 
 	departures departures
-	rested     time.Time // when the ledger may be read for departures again
+	rested     time.Time // from when on the ledger may be read for departures again
 }
 
 // Defaults are the values that New uses for fields that are zero.

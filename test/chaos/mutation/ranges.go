@@ -217,14 +217,14 @@ var ranges = []Mutant{
 		File:  "controllers/class/reconciler.go",
 		Old:   "said != \"\" {",
 		New:   "false {\n\t\t\t_ = said",
-		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Classes"},
+		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_ReportsClasses"},
 	},
 	{
 		Name:  "a class that everybody can read says how many networks there are",
 		File:  "controllers/class/reconciler.go",
 		Old:   " && !resolve.Published(class)",
 		New:   "",
-		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Chain"},
+		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_ReportsRolesAndPoolsOfAChain"},
 	},
 	{
 		Name:  "a class is deleted while claims live in its pools",
