@@ -23,23 +23,23 @@ func (m Management) address(ctx context.Context, key client.ObjectKey) (*capiv1.
 	return shown(ctx, m, key, &capiv1.IPAddress{})
 }
 
-// belongs reports whether an IPAddress is that of an IPAddressClaim of ours.
+// belongs reports whether an IPAddress is that of the IPAddressClaim with this key, and of a pool of ours.
 func belongs(address *capiv1.IPAddress, key client.ObjectKey) bool {
 	return address.Namespace == key.Namespace && address.Name == key.Name &&
 		address.Spec.ClaimRef.Name == key.Name && managed(address.Spec.PoolRef)
 }
 
-// textOf is the address of an IPAddress in the one form in which IPClaims have it.
+// textOf returns the address of an IPAddress in the form that IPClaims use.
 func textOf(address *capiv1.IPAddress) string {
 	parsed, err := netip.ParseAddr(address.Spec.Address)
 	if err != nil {
-		return address.Spec.Address // which the API refuses
+		return address.Spec.Address // the API refuses it
 	}
 	return parsed.Unmap().String()
 }
 
-// newAddress is the IPAddress of an IPAddressClaim with the address of its IPClaim, in the
-// network of the IPPool that this is from.
+// newAddress returns the IPAddress of an IPAddressClaim. The address is that of the IPClaim; prefix and gateway are
+// those of the network of the pool that the address is from.
 func newAddress(
 	claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool,
 ) (*capiv1.IPAddress, error) {
@@ -67,8 +67,8 @@ func newAddress(
 	}, nil
 }
 
-// complete adds what the contract asks of every IPAddress: owners, the name of the cluster, and
-// the finalizer that protects it. What others have added stays.
+// complete adds what the contract asks of every IPAddress: owners, the name of the cluster, and a finalizer that
+// protects the IPAddress. Additions of others stay.
 func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddressClaim, pool *source) error {
 	if err := controllerutil.SetControllerReference(claim, address, r.Management.Scheme()); err != nil {
 		return failed("IPAddress %s has another controller: %v", address.Name, err)
@@ -83,8 +83,8 @@ func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddress
 	return nil
 }
 
-// ownByPool makes the pool an owner of an IPAddress, if it is there. One of a workspace cannot be: owners
-// are in the same cluster.
+// ownByPool makes the pool an owner of an IPAddress, unless the pool is gone. A pool in a workspace cannot be an owner,
+// because owners are in the same cluster.
 func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
 	if r.Claims.Names.beside() || pool == nil {
 		return nil
@@ -101,8 +101,7 @@ func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
 	return nil
 }
 
-// publish makes the IPAddress of an IPAddressClaim that is bound, or completes the one found. A nil pool
-// is one that is not there any more.
+// publish makes the IPAddress of a bound IPAddressClaim, or completes the IPAddress found. A nil pool is gone.
 func (r *Reconciler) publish(
 	ctx context.Context, claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, pool *source, found *capiv1.IPAddress,
 ) error {
@@ -126,7 +125,7 @@ func (r *Reconciler) publish(
 	return nil
 }
 
-// ensureAddress makes an IPAddress as it is wanted, or completes the one found.
+// ensureAddress makes the wanted IPAddress, or completes the IPAddress found.
 func (r *Reconciler) ensureAddress(
 	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress,
 ) error {
@@ -141,7 +140,7 @@ func (r *Reconciler) ensureAddress(
 		return err
 	}
 	if found.DeletionTimestamp != nil {
-		return nil // it is held by the finalizer; another cannot be added
+		return nil // the finalizer holds it, and none can be added now
 	}
 	before := patch.Snapshot(found)
 	if err := r.complete(found, claim, pool); err != nil {
@@ -150,7 +149,7 @@ func (r *Reconciler) ensureAddress(
 	return before.Patch(ctx, r.Management.Client, found)
 }
 
-// createAddress makes an IPAddress. It returns the one that is there, if the cache did not show it yet.
+// createAddress makes an IPAddress. If the server has one already, which the cache did not show, it returns that.
 func (r *Reconciler) createAddress(
 	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted *capiv1.IPAddress,
 ) (*capiv1.IPAddress, error) {
@@ -173,8 +172,8 @@ func (r *Reconciler) createAddress(
 	return found, nil
 }
 
-// compareAddress refuses an IPAddress that is not that of the claim. Prefix and gateway are as
-// they were when it was made: an IPAddress never changes, a pool may.
+// compareAddress refuses an IPAddress of another claim, pool or address. It does not compare prefix and gateway: an
+// IPAddress never changes, while its pool may.
 func (n Names) compareAddress(found, wanted *capiv1.IPAddress) error {
 	switch {
 	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:

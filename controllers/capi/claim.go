@@ -18,15 +18,14 @@ import (
 // kindClaim is the kind of the consumer of our IPClaims.
 const kindClaim = "IPAddressClaim"
 
-// newClaim is the IPClaim of an IPAddressClaim, without address and length. It names no UID of its
-// consumer: an IPAddressClaim that is made again by the same name, as by a restore, has the same
-// machine.
+// newClaim returns the IPClaim of an IPAddressClaim, without address and length. Its ownerRef has no UID: an
+// IPAddressClaim that is made again under its name, as by a restore, is for the same machine.
 func (n Names) newClaim(claim *capiv1.IPAddressClaim) *ipamv1alpha1.IPClaim {
 	key := n.claim(client.ObjectKeyFromObject(claim))
 	made := &ipamv1alpha1.IPClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Finalizers: []string{Finalizer}},
 		Spec: ipamv1alpha1.IPClaimSpec{
-			// A class may refuse what cannot be met now. Machines wait.
+			// The class may refuse claims that cannot be met now, but machines wait.
 			UnmetPolicy: ipamv1alpha1.UnmetWait,
 			OwnerRef: &ipamv1alpha1.OwnerRef{
 				APIGroup: capiv1.GroupVersion.Group, Kind: kindClaim, Namespace: claim.Namespace, Name: claim.Name,
@@ -44,7 +43,7 @@ func (n Names) newClaim(claim *capiv1.IPAddressClaim) *ipamv1alpha1.IPClaim {
 	return made
 }
 
-// request is how an IPClaim names a pool: as a class, or as a pool.
+// request returns the class or the pool that an IPClaim names for the poolRef of an IPAddressClaim.
 func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolRef) {
 	if ref.Kind == kindClass {
 		return ref.Name, nil
@@ -52,8 +51,8 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 	return "", &ipamv1alpha1.PoolRef{Name: ref.Name}
 }
 
-// ensureClaim returns the IPClaim of an IPAddressClaim as the cache shows it, made if that shows none. The
-// error is a refusal if another one is in the way.
+// ensureClaim returns the IPClaim of an IPAddressClaim: the one found in the cache, or else a new one. The error is a
+// refusal if another IPClaim is in the way.
 func (r *Reconciler) ensureClaim(
 	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim,
 ) (*ipamv1alpha1.IPClaim, error) {
@@ -71,7 +70,7 @@ func (r *Reconciler) ensureClaim(
 		return nil, err
 	}
 	if !ended(found) {
-		return found, r.Claims.hold(ctx, found) // one that is being deleted is held, with its address
+		return found, r.Claims.hold(ctx, found) // an IPClaim that is being deleted stays held, with its address
 	}
 	if err := r.Claims.letGo(ctx, found); err != nil {
 		return nil, err
@@ -86,8 +85,8 @@ func (c Claims) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.I
 	return shown(ctx, c, c.Names.claim(key), &ipamv1alpha1.IPClaim{})
 }
 
-// createClaim makes the IPClaim of an IPAddressClaim: for the address of its IPAddress, if the
-// server has one. It returns the one that is there, if the cache did not show it yet.
+// createClaim makes the IPClaim of an IPAddressClaim. If the server has the IPAddress already, the IPClaim asks for its
+// address. If the server has the IPClaim already, which the cache did not show, createClaim returns that.
 func (r *Reconciler) createClaim(
 	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source,
 ) (*ipamv1alpha1.IPClaim, error) {
@@ -101,8 +100,8 @@ func (r *Reconciler) createClaim(
 		made.Spec.Address = textOf(address)
 	}
 	err = r.Claims.Create(ctx, made) // the answer has the address
-	// Forbidden by a quota, or in a namespace that is being deleted; invalid for the address of an IPAddress made by
-	// hand.
+	// It is forbidden by a quota, or in a namespace that is being deleted. It is invalid if the address is that of an
+	// IPAddress that was made by hand.
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil, inTheWay("IPClaim %s cannot be made: %v", made.Name, err)
 	}
@@ -116,7 +115,7 @@ func (r *Reconciler) createClaim(
 	return found, nil
 }
 
-// compareClaim refuses an IPClaim that is not that of the IPAddressClaim.
+// compareClaim refuses an IPClaim of another IPAddressClaim or pool.
 func (n Names) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPAddressClaim) error {
 	class, pool := request(claim.Spec.PoolRef)
 	switch {
@@ -130,13 +129,13 @@ func (n Names) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPAddress
 	return nil
 }
 
-// ended reports whether an IPClaim was deleted before it had an address. It gets none any more.
+// ended reports whether an IPClaim was deleted before it had an address. It will never get one.
 func ended(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.DeletionTimestamp != nil && claim.Status.AllocatedCIDR == ""
 }
 
-// hold puts the finalizer and the label on an IPClaim, unless it has them. One that is being deleted
-// takes no finalizer.
+// hold puts the finalizer and the label on an IPClaim, unless it has them. An IPClaim that is being deleted gets only
+// the label.
 func (c Claims) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
 	if claim.DeletionTimestamp == nil {
@@ -146,7 +145,7 @@ func (c Claims) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	return before.Patch(ctx, c, claim)
 }
 
-// letGo takes the finalizer off an IPClaim.
+// letGo removes the finalizer from an IPClaim.
 func (c Claims) letGo(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
 	controllerutil.RemoveFinalizer(claim, Finalizer)

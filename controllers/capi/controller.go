@@ -26,21 +26,21 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 )
 
-// workers reconcile claims at the same time. Most of it is waiting for the answer to CREATE.
+// workers is how many claims are reconciled at the same time. Mostly they wait for the answer to a CREATE.
 const workers = 8
 
-// patience is the longest pause before a claim is tried again after an error. A server that was away
-// sends no event when it is back.
+// patience is the longest pause before a claim is tried again after an error. No event tells when a server that was
+// away is back.
 const patience = 30 * time.Second
 
-// passTimeout bounds a reconcile, so that a server that does not answer cannot keep all workers.
+// passTimeout bounds a reconcile, so that a server that does not answer cannot occupy all workers.
 const passTimeout = time.Minute
 
 // Options of the controller. The zero value serves all IPAddressClaims with the pools of their own
 // cluster.
 type Options struct {
-	// Workspace is beside the management cluster, and has IPClaims, IPPools and IPClasses. It has to
-	// be run by the same manager. Default: the cluster of the manager has them.
+	// Workspace is beside the management cluster, and has the IPClaims, IPPools and IPClasses. The same manager must run
+	// it. Default: they are in the manager's own cluster.
 	Workspace cluster.Cluster
 	// Names say which IPClaim is that of an IPAddressClaim. Required with Workspace.
 	Names Names
@@ -48,8 +48,8 @@ type Options struct {
 	Scope Scope
 }
 
-// Setup has mgr run the controller, on the leader only. Its cluster has IPAddressClaims. It may
-// lack the kinds of Cluster API at first: the controller begins when they are installed.
+// Setup adds the controller to mgr, for the leader only. The manager's cluster has the IPAddressClaims. If the kinds of
+// Cluster API are not installed, the controller begins when they are.
 func Setup(mgr manager.Manager, opts Options) error {
 	pools := cluster.Cluster(mgr)
 	if opts.Workspace != nil {
@@ -84,13 +84,13 @@ func Setup(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// ofOurs passes claims that the controller serves, or has served.
+// ofOurs passes the IPAddressClaims that the controller serves, or has served.
 var ofOurs = predicate.NewPredicateFuncs(func(object client.Object) bool {
 	return ours(object.(*capiv1.IPAddressClaim))
 })
 
-// released passes the events by which a Cluster no longer keeps its claims waiting. Claims come by
-// themselves at the start.
+// released passes the events after which a Cluster no longer keeps its claims waiting. At the start it passes none,
+// because the claims have events of their own.
 var released = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -98,8 +98,8 @@ var released = predicate.Funcs{
 	},
 }
 
-// usable passes the events by which claims of a pool or class can begin, or end: its spec has changed, or the
-// annotation that pauses it, or it has its family.
+// usable passes the events of a pool or class after which waiting claims may go on: it was created, its spec has
+// changed, it is no longer paused, or its family has changed.
 var usable = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -117,7 +117,7 @@ func toClaimOfAddress(_ context.Context, object client.Object) []reconcile.Reque
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// toConsumer maps an IPClaim, as the cache keeps it, to its IPAddressClaim.
+// toConsumer maps a cached IPClaim to its IPAddressClaim.
 func (n Names) toConsumer(_ context.Context, object client.Object) []reconcile.Request {
 	key, ok := n.consumer(packed.Whole(object).(*ipamv1alpha1.IPClaim))
 	if !ok {
@@ -133,7 +133,8 @@ func (m Management) toClaimsOfCluster(ctx context.Context, object client.Object)
 	}, client.InNamespace(object.GetNamespace()))
 }
 
-// toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it, or a class that it backs.
+// toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it. An IPPool is also mapped to those that
+// name a class which it backs.
 func (m Management) toClaimsOfPool(ctx context.Context, object client.Object) []reconcile.Request {
 	return m.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
 		asked := claim.Spec.PoolRef
@@ -144,7 +145,7 @@ func (m Management) toClaimsOfPool(ctx context.Context, object client.Object) []
 	})
 }
 
-// claims are the requests for the claims in the cache that match.
+// claims returns requests for the cached IPAddressClaims that match.
 func (m Management) claims(
 	ctx context.Context, match func(*capiv1.IPAddressClaim) bool, opts ...client.ListOption,
 ) []reconcile.Request {
@@ -170,7 +171,8 @@ func (m Management) claims(
 type Scope struct {
 	// Namespace of the IPAddressClaims. Empty: any.
 	Namespace string
-	// Filter is the value of their label cluster.x-k8s.io/watch-filter. Empty: any, or none.
+	// Filter is the value that the label cluster.x-k8s.io/watch-filter of the IPAddressClaims must have. Empty: any, or
+	// none.
 	Filter string
 }
 

@@ -12,7 +12,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Every IPAddressClaim of every management cluster has a name of an IPClaim, and no two the same, beside them and in a workspace.
+// The IPClaims of any two IPAddressClaims differ in their names, in one management cluster and across several that
+// share a workspace.
 func TestNames_AreUnique(t *testing.T) {
 	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
 	dotted := strings.Repeat("a.", validation.DNS1123SubdomainMaxLength/2) + "a"
@@ -37,8 +38,8 @@ func TestNames_AreUnique(t *testing.T) {
 	}
 }
 
-// An IPClaim of one management cluster is of no IPAddressClaim of another, whatever its label says.
-func TestNames_OfAnotherManagementCluster(t *testing.T) {
+// An IPClaim of one management cluster never belongs to an IPAddressClaim of another one, whatever its label says.
+func TestNames_TellManagementClustersApart(t *testing.T) {
 	one, other := Names{Origin: "one", Namespace: "machines"}, Names{Origin: "other", Namespace: "machines"}
 	claim, key := one.newClaim(machine("web")), client.ObjectKeyFromObject(machine("web"))
 	if !one.owns(key, claim) || claim.Labels[LabelOrigin] != "one" {
@@ -54,7 +55,7 @@ func TestNames_OfAnotherManagementCluster(t *testing.T) {
 	}
 }
 
-func TestConsumerOf(t *testing.T) {
+func TestConsumer_IgnoresIPClaimsOfOtherOrigin(t *testing.T) {
 	claim := inPlace.newClaim(machine("web"))
 	if key, ok := inPlace.consumer(claim); !ok || key.Name != "web" || key.Namespace != "default" {
 		t.Errorf("the consumer of %s is %s, %t; want default/web", claim.Name, key, ok)
@@ -74,8 +75,8 @@ func TestConsumerOf(t *testing.T) {
 	}
 }
 
-// Every reason has a word of Cluster API.
-func TestTranslate(t *testing.T) {
+// Each reason of an IPClaim has a reason of Cluster API.
+func TestTranslate_KnowsEveryReason(t *testing.T) {
 	for reason, want := range map[ipamv1alpha1.Reason]string{
 		ipamv1alpha1.ReasonPoolExhausted:        capiv1.IPAddressClaimReadyPoolExhaustedReason,
 		ipamv1alpha1.ReasonNoOfferingPool:       capiv1.IPAddressClaimReadyPoolNotReadyReason,

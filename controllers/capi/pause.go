@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// clusterName is the name of the Cluster of an IPAddressClaim; empty if it is of none. The label
-// is deprecated, and used by older providers.
+// clusterName returns the name of the Cluster of an IPAddressClaim; empty if it has none. Older providers use the
+// label, which is deprecated.
 func clusterName(claim *capiv1.IPAddressClaim) string {
 	return cmp.Or(claim.Spec.ClusterName, claim.Labels[clusterv1.ClusterNameLabel])
 }
 
-// annotated reports whether an object is paused by its annotation, whatever its value.
+// annotated reports whether an object has the annotation that pauses it, with any value.
 func annotated(object metav1.Object) bool {
 	_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
 	return paused
@@ -31,8 +31,9 @@ func clusterPaused(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Spec.Paused, false) || annotated(cluster)
 }
 
-// paused is why an IPAddressClaim is left alone; empty if it is not. One of a Cluster that is not
-// there waits for it. One that is being deleted does not: its Cluster may have gone first.
+// paused returns why an IPAddressClaim is left alone; empty if it is not. If its Cluster does not exist, the
+// IPAddressClaim waits for it. If the IPAddressClaim is being deleted, it does not wait, as the Cluster may have gone
+// first.
 func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (why string, err error) {
 	if annotated(claim) {
 		return "the IPAddressClaim is paused", nil
@@ -45,7 +46,7 @@ func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (
 	}
 	pool, err := r.Claims.source(ctx, claim.Spec.PoolRef)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		return "", nil // it is said in the status
+		return "", nil // the status says so
 	}
 	if err != nil || !annotated(pool.object) {
 		return "", err
@@ -53,7 +54,7 @@ func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (
 	return claim.Spec.PoolRef.Kind + " " + claim.Spec.PoolRef.Name + " is paused", nil
 }
 
-// clusterHolds is why the Cluster of an IPAddressClaim keeps it waiting; empty if it does not.
+// clusterHolds returns why an IPAddressClaim has to wait because of its Cluster; empty if it need not.
 func (m Management) clusterHolds(ctx context.Context, claim *capiv1.IPAddressClaim) (why string, err error) {
 	name := clusterName(claim)
 	if name == "" {

@@ -14,31 +14,31 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Kinds that spec.poolRef of an IPAddressClaim may name.
+// These kinds may be named by spec.poolRef of an IPAddressClaim.
 const (
 	kindPool  = "IPPool"
 	kindClass = "IPClass"
 )
 
-// managed reports whether a pool is one of ours.
+// managed reports whether a pool reference is to an IPPool or an IPClass.
 func managed(ref capiv1.IPPoolReference) bool {
 	return ref.APIGroup == ipamv1alpha1.GroupName && (ref.Kind == kindPool || ref.Kind == kindClass)
 }
 
-// ours reports whether an IPAddressClaim is for a pool of ours, or was when it got its address.
+// ours reports whether an IPAddressClaim is for a pool of ours, or was when it got its finalizer.
 func ours(claim *capiv1.IPAddressClaim) bool {
 	return managed(claim.Spec.PoolRef) || controllerutil.ContainsFinalizer(claim, Finalizer)
 }
 
 // source is what spec.poolRef names: an IPPool, or an IPClass.
 type source struct {
-	// object is what it was read from, which may be paused.
+	// object is the IPPool or IPClass, which may be paused.
 	object client.Object
 	// family is empty for a pool that has no block yet.
 	family ipamv1alpha1.IPFamily
 }
 
-// bits is the prefix length of one address.
+// bits returns the prefix length of a single address.
 func (s *source) bits() int32 {
 	if s.family == ipamv1alpha1.IPv6 {
 		return 128
@@ -46,7 +46,7 @@ func (s *source) bits() int32 {
 	return 32
 }
 
-// sourceOf is a class or pool as what spec.poolRef names.
+// sourceOf returns the source for an IPPool or an IPClass.
 func sourceOf(object client.Object) *source {
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClass:
@@ -58,8 +58,8 @@ func sourceOf(object client.Object) *source {
 	}
 }
 
-// source reads what spec.poolRef names from the cache. The error is a refusal if it is not there,
-// or has no family yet.
+// source reads from the cache what spec.poolRef names. The error is a refusal if that does not exist, or has no family
+// yet.
 func (c Claims) source(ctx context.Context, ref capiv1.IPPoolReference) (*source, error) {
 	var object client.Object = &ipamv1alpha1.IPPool{}
 	if ref.Kind == kindClass {
@@ -82,9 +82,9 @@ func (c Claims) source(ctx context.Context, ref capiv1.IPPoolReference) (*source
 	return found, nil
 }
 
-// backing reads an IPPool of the workspace that backs a class, instead of the class: not every
-// workspace shows its classes, and an IPAddress needs the gateway of such a pool. It is a paused one
-// only if all are paused, and else the first by name.
+// backing returns an IPPool of the workspace that backs a class, in place of the class: not every workspace shows its
+// classes, and an IPAddress needs the gateway of a pool. It returns the first by name of those that are not paused, or
+// a paused one if all are.
 func (c Claims) backing(ctx context.Context, class string) (*source, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := c.List(ctx, pools); err != nil {

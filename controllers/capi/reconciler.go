@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	// Finalizer holds an IPAddressClaim until its address is given back, and its IPClaim for as
-	// long as the IPAddressClaim is there.
+	// Finalizer keeps an IPAddressClaim until its address is given back. It also keeps an IPClaim as long as its
+	// IPAddressClaim is there.
 	Finalizer = ipamv1alpha1.FinalizerAddressClaim
-	// FinalizerAddress protects an IPAddress from being deleted before its IPAddressClaim. It is
-	// the name that the contract proposes.
+	// FinalizerAddress keeps an IPAddress from being deleted before its IPAddressClaim. The contract proposes this name.
 	FinalizerAddress = "ipam.cluster.x-k8s.io/protect-address"
 )
 
@@ -34,13 +33,13 @@ type Reconciler struct {
 	Claims Claims
 
 	memory  memory
-	gaveWay sync.Map // keys of the IPAddressClaims whose IPClaims gave way to a stray, and its key
+	gaveWay sync.Map // by the key of an IPAddressClaim whose IPClaim gave way to a stray, the key of the stray
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if !r.Management.Scope.reaches(req.Namespace) {
-		return reconcile.Result{}, nil // the cache may lack its namespace
+		return reconcile.Result{}, nil // the cache may lack this namespace
 	}
 	r.memory.begin(time.Now())
 	claim := &capiv1.IPAddressClaim{}
@@ -54,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.reconcile(ctx, claim)
 }
 
-// reconcile reconciles a claim of the scope that is there.
+// reconcile reconciles a claim that exists, and is in the scope.
 func (r *Reconciler) reconcile(ctx context.Context, claim *capiv1.IPAddressClaim) (reconcile.Result, error) {
 	why, err := r.paused(ctx, claim)
 	switch {
@@ -79,11 +78,11 @@ func (r *Reconciler) reconcile(ctx context.Context, claim *capiv1.IPAddressClaim
 	return result, err
 }
 
-// serve gives a claim its address, or says in its status why it has none. It returns when to try
-// again, 0 for when something changes.
+// serve gives a claim its address, or says in its status why it has none. after is when to try again; 0: an event will
+// come.
 func (r *Reconciler) serve(ctx context.Context, claim *capiv1.IPAddressClaim) (after time.Duration, err error) {
 	if controllerutil.AddFinalizer(claim, Finalizer) {
-		return 0, nil // it is stored before anything is taken, and its event comes
+		return 0, nil // the finalizer is stored before anything is taken; that has an event
 	}
 	err = r.provide(ctx, claim)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
@@ -93,8 +92,8 @@ func (r *Reconciler) serve(ctx context.Context, claim *capiv1.IPAddressClaim) (a
 	return 0, err
 }
 
-// provide makes the IPClaim of a claim, and then its IPAddress. The error is a refusal if there is
-// no address for it. A claim that has one does not lose it with its class.
+// provide makes the IPClaim of a claim, and then its IPAddress. The error is a refusal if there is no address for the
+// claim. A claim that has an address keeps it even if its class is gone.
 func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) error {
 	key := client.ObjectKeyFromObject(claim)
 	held, err := r.Claims.held(ctx, key)

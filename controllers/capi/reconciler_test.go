@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
+// If a claim is missing in the cache, but exists, it keeps its address, even while its IPAddress is being deleted.
 func TestAbandoned_KeepsTheAddressOfAClaimThatOnlyTheCacheLacks(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
@@ -29,7 +29,7 @@ func TestAbandoned_KeepsTheAddressOfAClaimThatOnlyTheCacheLacks(t *testing.T) {
 	}
 }
 
-// An address of a claim that is gone is given back when its IPAddress is deleted, and no earlier.
+// The address of a claim that is gone is given back when the IPAddress is deleted, and no earlier.
 func TestAbandoned_WaitsUntilTheIPAddressIsDeleted(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), address, held)
@@ -40,7 +40,7 @@ func TestAbandoned_WaitsUntilTheIPAddressIsDeleted(t *testing.T) {
 	s.lacks("of a deleted IPAddress", address, held)
 }
 
-// What the cache does not show yet is deleted with the claim all the same.
+// When a claim is deleted, its objects that the cache does not show yet are deleted, too.
 func TestRelease_DeletesObjectsThatTheCacheLacks(t *testing.T) {
 	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
@@ -50,8 +50,8 @@ func TestRelease_DeletesObjectsThatTheCacheLacks(t *testing.T) {
 	s.lacks("of a deleted claim", claim, address, held)
 }
 
-// The address stays taken while somebody else holds the IPAddress.
-func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
+// The address stays taken while a finalizer of others holds the IPAddress.
+func TestRelease_WaitsForAnIPAddressThatOthersHold(t *testing.T) {
 	claim, address, held := served()
 	address.Finalizers = append(address.Finalizers, "example.com/machine")
 	s := newScene(t, lab(), claim, address, held)
@@ -66,8 +66,8 @@ func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
 	s.lacks("without its IPAddress", claim, held)
 }
 
-// An IPAddress that only the server has decides which address is claimed.
-func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
+// If the server has an IPAddress that the cache lacks, its address is the one that is claimed.
+func TestClaim_AsksForAnAddressThatTheCacheLacks(t *testing.T) {
 	claim := machine("web")
 	address := published(claim, "192.0.2.7")
 	s := newScene(t, lab(), claim, address)
@@ -79,7 +79,7 @@ func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// What is in the way is said, and left as it is.
+// If an object is in the way, the claim says so, and the object stays as it is.
 func TestClaim_ReportsAndKeepsAnObjectInItsWay(t *testing.T) {
 	claim, other := machine("web"), machine("other")
 	foreign := bound(other, "192.0.2.9")
@@ -94,7 +94,7 @@ func TestClaim_ReportsAndKeepsAnObjectInItsWay(t *testing.T) {
 		claim   *ipamv1alpha1.IPClaim
 		address *capiv1.IPAddress
 		says    string
-		foreign bool // no watch shows that it went
+		foreign bool // of others: no watch shows when it goes
 	}{
 		"an IPClaim of another":      {foreign, nil, "is not of this IPAddressClaim", true},
 		"an IPClaim of another pool": {elsewhere, nil, "is of another pool", false},
@@ -118,9 +118,9 @@ func TestClaim_ReportsAndKeepsAnObjectInItsWay(t *testing.T) {
 	}
 }
 
-// An IPClaim that was deleted before it had an address is made again, and so is one for an address in use: the deleted one never
-// gets it, and nothing keeps the address from others.
-func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
+// If an IPClaim was deleted before it had an address, it never gets one. So it is let go, and made again, with the
+// address of the IPAddress if there is one.
+func TestClaim_ReplacesAnIPClaimThatWasDeletedUnbound(t *testing.T) {
 	for _, address := range []string{"", "192.0.2.7"} {
 		claim := machine("web")
 		waits := inPlace.newClaim(claim)
@@ -139,8 +139,8 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	}
 }
 
-// An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
-// Cluster API refuses such a change, while its webhooks answer.
+// If the poolRef of an IPAddressClaim was changed to a pool of another provider, the address is given back when the
+// IPAddressClaim is deleted. The webhooks of Cluster API refuse such a change, but may be away.
 func TestRelease_WorksAfterThePoolRefChangesProvider(t *testing.T) {
 	claim, address, held := served()
 	claim.Spec.PoolRef = capiv1.IPPoolReference{APIGroup: capiv1.GroupVersion.Group, Kind: "InClusterIPPool", Name: "lab"}
@@ -155,8 +155,8 @@ func TestRelease_WorksAfterThePoolRefChangesProvider(t *testing.T) {
 	s.lacks("of a deleted claim", claim, address, held)
 }
 
-// One address may be written in several ways.
-func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
+// An address may be written in several forms.
+func TestClaim_AcceptsAnAddressInAnyForm(t *testing.T) {
 	six := lab()
 	six.Spec.CIDR, six.Status.AllocatedCIDR, six.Status.IPFamily = "2001:db8::/64", "2001:db8::/64", ipamv1alpha1.IPv6
 	for form, tt := range map[string]struct {
@@ -183,7 +183,7 @@ func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
 	}
 }
 
-// An IPAddress that is made by hand may have an address that no IPClaim can ask for. The IPAddressClaim says so.
+// An IPAddress that was made by hand may have an address that no IPClaim can ask for. The IPAddressClaim says so.
 func TestClaim_SaysThatAnAddressCannotBeClaimed(t *testing.T) {
 	claim := machine("web")
 	s := newScene(t, lab(), claim, published(claim, "fe80::7%eth0"))

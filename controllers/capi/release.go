@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 )
 
-// release gives back what an IPAddressClaim has that is being deleted, and then lets it go.
+// release gives back the address of an IPAddressClaim that is being deleted, and then removes the finalizer.
 func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) error {
 	if !controllerutil.ContainsFinalizer(claim, Finalizer) {
 		return nil
@@ -31,8 +31,8 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	return before.Patch(ctx, r.Management.Client, claim)
 }
 
-// abandoned gives back what an IPAddressClaim has left that went without us: its finalizer was
-// taken off, as clusterctl move does on the side that it moves from.
+// abandoned gives back the address of an IPAddressClaim that is gone, although this controller did not let it go: its
+// finalizer was removed, as by clusterctl move in the cluster that it moves from.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
 	left, err := r.left(ctx, key)
 	if err == nil && !left {
@@ -58,9 +58,9 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 	return err
 }
 
-// abandonAddress deletes the IPAddress of an IPAddressClaim that is gone, if somebody has begun to, and reports whether
-// it is gone. An IPAddress that is not being deleted is kept, with its address: the garbage collector
-// deletes it, and until then it may belong to a claim that is being restored.
+// abandonAddress goes on with the deletion of an IPAddress whose IPAddressClaim is gone, and reports whether the
+// IPAddress is gone. If nobody has begun to delete the IPAddress, it stays, with its address: the garbage collector
+// will delete it, and until then a claim that is being restored may need it.
 func (r *Reconciler) abandonAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	address := &capiv1.IPAddress{}
 	if gone, err = r.Management.gone(ctx, key, address); err != nil || gone {
@@ -73,8 +73,9 @@ func (r *Reconciler) abandonAddress(ctx context.Context, key client.ObjectKey) (
 	return r.Management.dropAddress(ctx, address)
 }
 
-// confirm returns an error if the API server is not that of the management cluster of an origin any more, whose
-// IPAddressClaims it then lacks. A kubeconfig may have been replaced, or an address be another's.
+// confirm returns an error if the API server no longer serves the management cluster of this origin: another server
+// lacks its IPAddressClaims. The kubeconfig may have been replaced, or the address of the server may belong to another
+// one now.
 func (m Management) confirm(ctx context.Context, origin types.UID) error {
 	if origin == "" {
 		return nil // IPClaims are in the same cluster
@@ -87,7 +88,7 @@ func (m Management) confirm(ctx context.Context, origin types.UID) error {
 		"start the controller again if that is meant to be", origin, found)
 }
 
-// left reports whether the cache shows anything of an IPAddressClaim that it does not show itself.
+// left reports whether the cache shows an IPAddress or an IPClaim of an IPAddressClaim that is gone.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, error) {
 	address, err := r.Management.address(ctx, key)
 	if err != nil || address != nil && belongs(address, key) {
@@ -97,8 +98,8 @@ func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, erro
 	return held != nil, err
 }
 
-// deleteAddress deletes the IPAddress of an IPAddressClaim, and reports whether it is gone. A
-// finalizer of others may hold it: its end is watched.
+// deleteAddress deletes the IPAddress of an IPAddressClaim, and reports whether it is gone. If a finalizer of others
+// holds it, an event comes when it goes.
 func (m Management) deleteAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	address := &capiv1.IPAddress{}
 	if gone, err = m.gone(ctx, key, address); err != nil || gone {
@@ -107,7 +108,8 @@ func (m Management) deleteAddress(ctx context.Context, key client.ObjectKey) (go
 	return m.dropAddress(ctx, address)
 }
 
-// dropAddress deletes an IPAddress as it was read, unless it is another's, and reports whether it is gone.
+// dropAddress deletes an IPAddress in the version that was read, unless it belongs to something else, and reports
+// whether it is gone.
 func (m Management) dropAddress(ctx context.Context, address *capiv1.IPAddress) (gone bool, err error) {
 	if !belongs(address, client.ObjectKeyFromObject(address)) {
 		return true, nil

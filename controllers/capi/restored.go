@@ -20,45 +20,46 @@ import (
 )
 
 const (
-	// AnnotationRevision of an IPClaim in a workspace is the revision that the management cluster had
-	// reached when the IPClaim was made. A cluster with a lower one was restored from an older copy.
+	// AnnotationRevision of an IPClaim in a workspace is the revision that the management cluster had reached when the
+	// IPClaim was made. If a management cluster has a lower revision now, it was restored from an older copy.
 	AnnotationRevision = ipamv1alpha1.GroupName + "/management-revision"
-	// AnnotationAbandoned of an IPClaim in a workspace says what is to become of one whose IPAddressClaim
-	// the management cluster does not know: [Held] is written by the controller, [Release] by a person.
+	// AnnotationAbandoned says what happens to an IPClaim in a workspace if the management cluster does not know its
+	// IPAddressClaim. The controller writes [Held], a person writes [Release].
 	AnnotationAbandoned = ipamv1alpha1.GroupName + "/abandoned"
 	// Held keeps an IPClaim until somebody writes [Release].
 	Held = "held"
-	// Release gives an IPClaim back whose IPAddressClaim is gone.
+	// Release lets an IPClaim be given back if its IPAddressClaim is gone.
 	Release = "release"
 )
 
 const (
-	// few is how many IPClaims may be given back in a window whose IPAddressClaims this process never saw.
+	// few is how many IPClaims may be given back in a window if this process never saw their IPAddressClaims.
 	few = 10
-	// share is how many, as a part of all IPClaims of the management cluster, where that is more.
+	// share is the same limit as a part of all IPClaims of the management cluster. The larger limit counts.
 	share = 0.1
-	// window is how long one counts.
+	// window is how long an IPClaim that was given back counts.
 	window = 10 * time.Minute
 )
 
-// fate says how the watch has shown an IPAddressClaim last.
+// fate says how the watch last showed an IPAddressClaim.
 type fate int
 
 const (
 	present fate = iota + 1
 	deleted
-	// missed: a list did not have it any more. Either its deletion was missed, or the server has forgotten it.
+	// missed: a list no longer had it. Either its deletion was missed, or the server has forgotten it.
 	missed
 )
 
-// memory is what a process knows of the management cluster, to tell an IPAddressClaim that was deleted from one
-// that the cluster has forgotten: it was restored from an older copy, or is a clone. The zero value is ready.
+// memory is what a process knows of the management cluster. It tells an IPAddressClaim that was deleted from one that
+// the cluster has forgotten, because the cluster was restored from an older copy, or is a clone. The zero value is
+// ready.
 type memory struct {
 	mu        sync.Mutex
-	started   time.Time // when the first was reconciled: a replica may stand by for long
+	started   time.Time // when the first claim was reconciled; a standby may wait for long
 	fates     map[client.ObjectKey]fate
 	abandoned map[client.ObjectKey]time.Time
-	compared  bool // with all IPClaims of the workspace
+	compared  bool // the revision was compared with all IPClaims of the workspace
 	backwards bool
 }
 
@@ -71,8 +72,8 @@ func (m *memory) begin(now time.Time) {
 	}
 }
 
-// watched passes all events of IPAddressClaims, and remembers what they say. It is called in their order, before any
-// reconcile that they cause.
+// watched passes all events of IPAddressClaims, and notes what they show. It gets the events in their order, and each
+// before the reconcile that the event causes.
 func (m *memory) watched() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return m.note(e.Object, present) },
@@ -95,7 +96,7 @@ func (m *memory) note(object client.Object, is fate) bool {
 	return true
 }
 
-// forget drops an IPAddressClaim whose address was given back, unless it was made again.
+// forget forgets an IPAddressClaim whose address was given back, unless it was made again.
 func (m *memory) forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,18 +105,18 @@ func (m *memory) forget(key client.ObjectKey) {
 	}
 }
 
-// shows reports whether the watch shows the IPAddressClaim still. The event of its end comes.
+// shows reports whether the watch still shows the IPAddressClaim. Then the event of its end has yet to come.
 func (m *memory) shows(key client.ObjectKey) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fates[key] == present
 }
 
-// doubt says why an IPClaim is not given back; empty if it may be. The caller asks for one whose
-// IPAddressClaim is gone. All is how many IPClaims the management cluster has.
+// doubt returns why an IPClaim is not given back although its IPAddressClaim is gone; empty if it may be given back.
+// all is how many IPClaims the management cluster has.
 //
-// A watch shows a deletion. A server that was restored shows none: its first list lacks what is newer. Its revision may
-// be higher than ever, as etcd can raise it, so that clients notice the restore.
+// A watch shows a deletion. A server that was restored shows none: its first list lacks newer objects. Its revision may
+// even be higher than before, because etcd can raise it so that clients notice the restore.
 func (m *memory) doubt(
 	key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time,
 ) string {
@@ -129,7 +130,7 @@ func (m *memory) doubt(
 		return ""
 	case m.fates[key] == missed:
 		return "the management cluster does not have the IPAddressClaim any more, and showed no deletion, as after a restore"
-	case !claim.CreationTimestamp.Time.Before(m.started.Truncate(time.Second)): // it has whole seconds
+	case !claim.CreationTimestamp.Time.Before(m.started.Truncate(time.Second)): // a creation time has whole seconds
 		return "another controller made it for this management cluster, as beside a clone"
 	}
 	maps.DeleteFunc(m.abandoned, func(_ client.ObjectKey, at time.Time) bool { return now.Sub(at) > window })
@@ -143,7 +144,7 @@ func (m *memory) doubt(
 	return ""
 }
 
-// revision is the one at which an IPClaim was made; 0 if it does not say.
+// revision returns the revision at which an IPClaim was made; 0 if the IPClaim does not say.
 func revision(claim *ipamv1alpha1.IPClaim) uint64 {
 	at, err := strconv.ParseUint(claim.Annotations[AnnotationRevision], 10, 64)
 	if err != nil {
@@ -152,8 +153,8 @@ func revision(claim *ipamv1alpha1.IPClaim) uint64 {
 	return at
 }
 
-// survey counts the IPClaims of the management cluster. The first one compares the revision with all of them: the
-// newest one tells best, and an older one may be looked at before.
+// survey counts the IPClaims of the management cluster. The first survey compares the reached revision with all of
+// them: only the newest may show that the cluster was restored, and an older one may be reconciled first.
 func (m *memory) survey(ctx context.Context, claims Claims, reached uint64) (int, error) {
 	m.mu.Lock()
 	from, compared := client.Reader(claims), m.compared
@@ -178,7 +179,7 @@ func (m *memory) survey(ctx context.Context, claims Claims, reached uint64) (int
 	return len(list.Items), nil
 }
 
-// reached reads the revision of the management cluster.
+// reached returns the revision that the management cluster has reached.
 func (m Management) reached(ctx context.Context) (uint64, error) {
 	list := &capiv1.IPAddressClaimList{}
 	if err := m.Live.List(ctx, list, client.Limit(1), client.InNamespace(m.Scope.Namespace)); err != nil {
@@ -191,8 +192,8 @@ func (m Management) reached(ctx context.Context) (uint64, error) {
 	return at, nil
 }
 
-// keeps reports whether the IPClaim of an IPAddressClaim that is gone has to stay, since the management cluster
-// may have forgotten it. That is written on the IPClaim, so that it holds after a restart.
+// keeps reports whether the IPClaim of an IPAddressClaim that is gone has to stay, because the management cluster may
+// have forgotten the IPAddressClaim. It notes that on the IPClaim, for the time after a restart.
 func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	gone, err := r.Claims.gone(ctx, r.Claims.Names.claim(key), claim)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// reach has the management cluster say that it has reached a revision.
+// reach makes the management cluster say that it has reached a revision.
 func (s *scene) reach(revision int) {
 	server := s.Management.Live
 	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
@@ -33,8 +33,8 @@ func (s *scene) reach(revision int) {
 	})
 }
 
-// forgotten makes IPClaims whose IPAddressClaims the management cluster does not know, and returns those. The newest was
-// made at a revision, the others before.
+// forgotten makes IPClaims, and returns their IPAddressClaims, which the management cluster does not know. The newest
+// IPClaim was made at this revision, the others before.
 func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressClaim {
 	var claims []*capiv1.IPAddressClaim
 	for i := range count {
@@ -48,7 +48,7 @@ func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressCl
 	return claims
 }
 
-// keeps reconciles claims, and expects that number of their IPClaims to stay.
+// keeps reconciles claims, and expects this number of their IPClaims to stay.
 func (s *scene) keeps(when string, want int, claims []*capiv1.IPAddressClaim) {
 	s.Helper()
 	kept := 0
@@ -63,7 +63,7 @@ func (s *scene) keeps(when string, want int, claims []*capiv1.IPAddressClaim) {
 	}
 }
 
-// wantHeld expects that somebody has to decide about the IPClaim of a claim.
+// wantHeld expects the IPClaim of a claim to be held, so that somebody has to decide about it.
 func (s *scene) wantHeld(claim *capiv1.IPAddressClaim) {
 	s.Helper()
 	if made := s.Claims.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
@@ -71,9 +71,10 @@ func (s *scene) wantHeld(claim *capiv1.IPAddressClaim) {
 	}
 }
 
-// A management cluster that was restored from an older copy does not know newer IPAddressClaims, whose machines run.
-// Nothing is given back until somebody says so, also after a restart, and when the cluster has come as far again.
-func TestAbandoned_OfARestoredCluster(t *testing.T) {
+// A management cluster that was restored from an older copy does not know newer IPAddressClaims, whose machines still
+// run. Nothing is given back until somebody says so, even after a restart, and even once the cluster has reached the
+// same revision again.
+func TestAbandoned_HoldsIPClaimsOfARestoredCluster(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(5, 150, time.Now().Add(-time.Hour))
 	s.reach(148)
@@ -92,15 +93,16 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 	s.keeps("after somebody had them released", 0, claims)
 }
 
-// watch shows the reconciler an IPAddressClaim, and then that it is gone: its deletion, or a list without it.
+// watch shows the reconciler an IPAddressClaim, and then that it is gone: by its deletion, or, if missed is true, by a
+// list without it.
 func (s *scene) watch(claim *capiv1.IPAddressClaim, missed bool) {
 	watched := s.memory.watched()
 	watched.Create(event.CreateEvent{Object: claim})
 	watched.Delete(event.DeleteEvent{Object: claim, DeleteStateUnknown: missed})
 }
 
-// A management cluster that is restored under the controller, with a revision that was raised so that clients notice, shows no
-// deletion of the objects that it has forgotten.
+// If a management cluster is restored while the controller runs, and its revision was raised so that clients notice, it
+// shows no deletion of the objects that it has forgotten.
 func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 	s := beside(t, "one")
 	s.memory.started = time.Now().Add(-time.Hour)
@@ -115,7 +117,8 @@ func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 	}
 }
 
-// A reconcile may come before the event by which the IPAddressClaim went. Nothing is decided before.
+// A reconcile may come before the event that shows the deletion of the IPAddressClaim. Until the event comes, nothing
+// is decided.
 func TestAbandoned_WaitsForTheEventOfTheDeletion(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(1, 150, time.Now())
@@ -130,17 +133,17 @@ func TestAbandoned_WaitsForTheEventOfTheDeletion(t *testing.T) {
 	s.keeps("after the event", 0, claims)
 }
 
-// The IPClaims that the former leader made while this replica stood by are no other controller's: they are given back as those
-// that went while the controller did not run.
-func TestAbandoned_AStandbyTakesOver(t *testing.T) {
+// If the former leader made IPClaims while this replica stood by, these do not count as IPClaims of another controller.
+// They are given back like those whose IPAddressClaims went while no controller ran.
+func TestAbandoned_ReleasesClaimsOfTheFormerLeader(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(few, 0, time.Now().Add(-time.Second)) // after the process was started
 	s.reach(1000)
 	s.keeps("of the former leader", 0, claims)
 }
 
-// What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
-// IPAddressClaims was restored, though its revision does not show it.
+// If IPAddressClaims went while no controller ran, their IPClaims are given back, if there are only a few: if many are
+// gone, the cluster was restored, even if its revision does not show it.
 func TestAbandoned_ReleasesAtMostAFewUnseenClaims(t *testing.T) {
 	for count, want := range map[int]int{few: 0, 5 * few: 4 * few} {
 		s := beside(t, "one")
@@ -151,8 +154,8 @@ func TestAbandoned_ReleasesAtMostAFewUnseenClaims(t *testing.T) {
 	}
 }
 
-// A creation time is in whole seconds, so that the IPClaim which the original makes right after a clone's controller
-// has begun may look older than that.
+// A creation time has whole seconds. So an IPClaim that the original cluster makes right after the controller of a
+// clone has begun may look older than that.
 func TestAbandoned_KeepsClaimsOfTheFirstSecond(t *testing.T) {
 	s := beside(t, "one")
 	now := time.Now()
@@ -161,9 +164,10 @@ func TestAbandoned_KeepsClaimsOfTheFirstSecond(t *testing.T) {
 	s.keeps("of the second in which this process began", 1, s.forgotten(1, 900, now.Truncate(time.Second)))
 }
 
-// An IPClaim that another controller made for the same management cluster is that of its original, or of a clone. One
-// whose IPAddressClaim was seen, and then deleted, is given back, however many there are.
-func TestAbandoned_OfAClone(t *testing.T) {
+// If another controller made an IPClaim for the same management cluster, one of the two controllers is that of a clone,
+// and the IPClaim is held. If this process saw the IPAddressClaim, and then its deletion, the IPClaim is given back,
+// however many there are.
+func TestAbandoned_HoldsIPClaimsThatAnotherControllerMade(t *testing.T) {
 	s := beside(t, "one")
 	s.memory.started = time.Now().Add(-time.Hour)
 	s.reach(1000)

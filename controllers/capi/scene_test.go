@@ -24,12 +24,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// inPlace are the names where IPClaims are beside their IPAddressClaims.
+// inPlace are the Names by which IPClaims are in the same cluster and namespace as their IPAddressClaims.
 var inPlace Names
 
-// scene is a reconciler whose cache lacks what a test hides from it. The server is a fake, as a real
-// one has no cache that lags when a test wants it to. No claim controller answers here: IPClaims are
-// what the test says.
+// scene is a reconciler whose cache lacks the objects that a test hides. The server is a fake, because the cache of a
+// real one does not lag when a test wants it to. No claim controller runs: the test writes the answers to IPClaims.
 type scene struct {
 	*Reconciler
 	*testing.T
@@ -63,7 +62,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	return s
 }
 
-// forbid has the server refuse IPClaims of a namespace, as a quota does.
+// forbid makes the server refuse IPClaims of a namespace, as a quota does.
 func (s *scene) forbid(namespace string) {
 	s.Claims.Client = interceptor.NewClient(s.Claims.Client.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
@@ -121,7 +120,8 @@ func (s *scene) lacks(when string, objects ...client.Object) {
 	}
 }
 
-// reads makes the server of the management cluster answer each Get by a function, which may read.
+// reads makes the server of the management cluster answer each Get by this function, which may call read for the real
+// answer.
 func (s *scene) reads(get func(read func() error, key client.ObjectKey, object client.Object) error) {
 	server := s.Management.Live
 	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
@@ -131,7 +131,7 @@ func (s *scene) reads(get func(read func() error, key client.ObjectKey, object c
 	})
 }
 
-// ready is the condition Ready of a claim on the server.
+// ready returns the condition Ready that a claim has on the server.
 func (s *scene) ready(claim *capiv1.IPAddressClaim) metav1.Condition {
 	s.Helper()
 	if !s.has(claim) {
@@ -144,7 +144,7 @@ func (s *scene) ready(claim *capiv1.IPAddressClaim) metav1.Condition {
 	return *condition
 }
 
-// machine is an IPAddressClaim that the controller has seen before.
+// machine returns an IPAddressClaim that has the finalizer already.
 func machine(name string) *capiv1.IPAddressClaim {
 	return &capiv1.IPAddressClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{Finalizer}},
@@ -165,7 +165,7 @@ func served() (claim *capiv1.IPAddressClaim, address *capiv1.IPAddress, held *ip
 	return claim, published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 }
 
-// published is the IPAddress of a claim.
+// published returns the IPAddress of a claim.
 func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 	return &capiv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, Finalizers: []string{FinalizerAddress}},
@@ -176,7 +176,7 @@ func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 	}
 }
 
-// bound is the IPClaim of a claim, with an address.
+// bound returns the IPClaim of a claim, with an address.
 func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
 	made := inPlace.newClaim(claim)
 	made.CreationTimestamp = metav1.Now()
@@ -185,7 +185,7 @@ func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
 	return made
 }
 
-// lab is the pool of all claims.
+// lab returns the pool that all claims name.
 func lab() *ipamv1alpha1.IPPool {
 	pool := gen.Pool("lab", gen.CIDR("192.0.2.0/24"))
 	pool.Status.AllocatedCIDR, pool.Status.IPFamily = "192.0.2.0/24", ipamv1alpha1.IPv4

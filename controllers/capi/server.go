@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Server is an API server, and a cache of what it has. It is safe for concurrent use.
+// Server is an API server, and a cache of its objects. Safe for concurrent use.
 type Server struct {
 	// Client reads from the cache. Required.
 	client.Client
@@ -23,25 +23,25 @@ type Server struct {
 	Live client.Reader
 }
 
-// Management is the management cluster: it has the IPAddressClaims, their IPAddresses, and the Clusters
-// that the claims are of. It is safe for concurrent use.
+// Management is the management cluster. It has the IPAddressClaims, their IPAddresses, and the Clusters of the claims.
+// Safe for concurrent use.
 type Management struct {
-	// Server of the cluster. Required.
+	// Server is that of the management cluster. Required.
 	Server
 	// Scope says which IPAddressClaims are served. Default: all.
 	Scope Scope
 }
 
-// Claims are the IPClaims of a management cluster, beside the IPPools and IPClasses that they name. They
-// are in that cluster, or in a workspace. It is safe for concurrent use.
+// Claims has the IPClaims of a management cluster, and the IPPools and IPClasses that they name. They are in that
+// cluster, or in a workspace. Safe for concurrent use.
 type Claims struct {
-	// Server of the cluster or workspace. Required.
+	// Server is that of the cluster or workspace. Required.
 	Server
 	// Names say which IPClaim is that of an IPAddressClaim.
 	Names Names
 }
 
-// resource is the name by which a server speaks of objects.
+// resource returns the name by which servers speak of the objects of a kind.
 func resource(object client.Object) string {
 	switch object.(type) {
 	case *capiv1.IPAddressClaim:
@@ -55,7 +55,7 @@ func resource(object client.Object) string {
 	}
 }
 
-// shown reads an object from a cache; nil if it is not there.
+// shown reads an object from a cache; nil if the object is not there.
 func shown[T client.Object](
 	ctx context.Context, cache client.Reader, key client.ObjectKey, object T,
 ) (found T, err error) {
@@ -69,8 +69,8 @@ func shown[T client.Object](
 	return object, nil
 }
 
-// gone asks the API server, which no cache answers for, whether there is no such object. It is
-// read if there is. A server that does not serve the resource is no answer, but an error.
+// gone asks the API server, and no cache, whether there is no such object. If the object exists, gone reads it into
+// object. If the server does not serve the resource, gone returns an error.
 func (s Server) gone(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
 	err := s.Live.Get(ctx, key, object)
 	if absent.Object(err, resource(object), key.Name) {
@@ -82,7 +82,7 @@ func (s Server) gone(ctx context.Context, key client.ObjectKey, object client.Ob
 	return false, nil
 }
 
-// remove deletes an object as it was read, and reports whether it is gone.
+// remove deletes an object in the version that was read, and reports whether it is gone.
 func (s Server) remove(ctx context.Context, object client.Object) (gone bool, err error) {
 	uid := object.GetUID()
 	err = s.Delete(ctx, object, client.Preconditions{UID: &uid})
@@ -92,8 +92,8 @@ func (s Server) remove(ctx context.Context, object client.Object) (gone bool, er
 	return s.gone(ctx, client.ObjectKeyFromObject(object), object)
 }
 
-// Identify reads the identity of a management cluster: the UID of its namespace kube-system, which
-// is there for as long as the cluster, and in its backups.
+// Identify reads the identity of a management cluster: the UID of its namespace kube-system, which lasts as long as the
+// cluster, and is also in the backups of the cluster.
 func Identify(ctx context.Context, cluster client.Reader) (types.UID, error) {
 	namespace := &corev1.Namespace{}
 	if err := cluster.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {

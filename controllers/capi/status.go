@@ -12,37 +12,36 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// refusal is why an IPAddressClaim has no address, in the words of Cluster API. It becomes the
-// condition Ready.
+// refusal says in the words of Cluster API why an IPAddressClaim has no address. It becomes the condition Ready.
 type refusal struct {
 	reason, message string
-	// after is when to try again. 0: when what ends it is seen, which is watched.
+	// after is when to try again; 0: when a watch shows that the reason has gone.
 	after time.Duration
 }
 
-// wayDelay is when a claim is tried again that an object of others was in the way of.
+// wayDelay is when to try again if an object of others is in the way of a claim.
 const wayDelay = 5 * time.Second
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
-// failed is a refusal that a person, or a change of the pool, has to end.
+// failed returns a refusal that lasts until a person acts, or the pool changes.
 func failed(format string, args ...any) error {
 	return &refusal{reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...)}
 }
 
-// inTheWay is a refusal by an object of others, whose end no watch may show.
+// inTheWay returns a refusal because of an object of others. Perhaps no watch shows when that object goes.
 func inTheWay(format string, args ...any) error {
 	return &refusal{
 		reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...), after: wayDelay,
 	}
 }
 
-// notReady is a refusal that ends with the pool.
+// notReady returns a refusal that lasts until the pool is ready.
 func notReady(format string, args ...any) error {
 	return &refusal{reason: capiv1.IPAddressClaimReadyPoolNotReadyReason, message: fmt.Sprintf(format, args...)}
 }
 
-// answer is what an IPClaim without an address says, as a refusal.
+// answer returns the answer to an IPClaim without an address, as a refusal.
 func answer(claim *ipamv1alpha1.IPClaim) error {
 	if claim.Status.AllocatedCIDR != "" {
 		return failed("IPClaim %s holds %s, which is not one address; delete that IPClaim",
@@ -56,7 +55,7 @@ func answer(claim *ipamv1alpha1.IPClaim) error {
 	return &refusal{reason: translate(ipamv1alpha1.Reason(allocated.Reason)), message: message}
 }
 
-// translate is the reason of an IPClaim in the words of Cluster API.
+// translate returns the reason of Cluster API for a reason of an IPClaim.
 func translate(reason ipamv1alpha1.Reason) string {
 	switch reason {
 	case ipamv1alpha1.ReasonPoolExhausted:
@@ -69,12 +68,12 @@ func translate(reason ipamv1alpha1.Reason) string {
 	}
 }
 
-// refuse says in the status why there is no address.
+// refuse sets the status of an IPAddressClaim to say why it has no address.
 func refuse(claim *capiv1.IPAddressClaim, why *refusal) {
 	report(claim, metav1.Condition{Status: metav1.ConditionFalse, Reason: why.reason, Message: why.message})
 }
 
-// succeed says in the status that the IPAddress of the claim's name is there.
+// succeed sets the status of an IPAddressClaim to say that its IPAddress is there. Both have the same name.
 func succeed(claim *capiv1.IPAddressClaim) {
 	claim.Status.AddressRef.Name = claim.Name
 	report(claim, metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason})

@@ -19,25 +19,25 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// An IPAddress without its IPClaim is a stray: it was restored, moved here by clusterctl, or made by hand, and
-// the ledger does not know its address. Each is reconciled by itself, and gets an IPClaim of exactly its
-// address, also while its Cluster is paused. Until that has the address, an IPClaim of another IPAddressClaim may be
-// answered with it. That one keeps the address to itself, publishes nothing, and gives way when
-// the IPClaim of the stray waits for it. So a stray delays at most one IPAddressClaim, and for an hour at most if it is
-// forbidden to have an IPClaim and nobody asks for one.
+// An IPAddress without its IPClaim is a stray: it was restored, moved here by clusterctl, or made by hand, and the
+// ledger does not know its address. Each stray is reconciled by itself, and gets an IPClaim for exactly its address,
+// even while its Cluster is paused. Before that IPClaim has the address, the IPClaim of another IPAddressClaim may be
+// given it. The latter then keeps the address, publishes nothing, and gives way once the IPClaim of the stray waits for
+// the address. So a stray delays at most one IPAddressClaim. If the stray is forbidden to have an IPClaim, and no
+// IPAddressClaim asks for it, the delay is at most an hour.
 
 const (
-	// yieldDelay is when an IPAddressClaim that gave way to a stray, or waits to do so, is tried again.
+	// yieldDelay is when to try an IPAddressClaim again whose IPClaim has just given way to a stray.
 	yieldDelay = time.Second
-	// strayDelay is when one is tried again beside a stray that cannot be claimed now.
+	// strayDelay is when to try an IPAddressClaim again that waits for a stray.
 	strayDelay = 10 * time.Second
-	// strayPatience is how long an IPClaim keeps its address for a stray that may have none and that no IPAddressClaim
-	// asks for.
+	// strayPatience is how long an IPClaim keeps its address for a stray that is forbidden to have an IPClaim, and that no
+	// IPAddressClaim asks for.
 	strayPatience = time.Hour
 )
 
-// pin claims the address of an IPAddressClaim that is left alone, if it has one that the ledger
-// does not know. Objects of Cluster API are not written.
+// pin claims the address of an IPAddressClaim that is left alone, if the IPAddressClaim has an IPAddress whose address
+// the ledger does not know. It writes no objects of Cluster API.
 func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) error {
 	if claim.DeletionTimestamp != nil {
 		return nil
@@ -50,13 +50,13 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	return err
 }
 
-// adopt returns the IPClaim of an IPAddress, made if there is none; nil if it can have none now. One that [ended]
-// is let go: another one follows.
+// adopt returns the IPClaim of an IPAddress, and makes it if there is none. It returns nil if the IPAddress can have
+// none now. If the IPClaim has [ended], adopt lets it go, so that another one can follow.
 func (c Claims) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
 	key := client.ObjectKeyFromObject(address)
 	_, err := netip.ParseAddr(address.Spec.Address)
 	if err != nil || !belongs(address, key) || address.DeletionTimestamp != nil {
-		return nil, nil //nolint:nilerr,nilnil // No pool has its address, or it is about to go.
+		return nil, nil //nolint:nilerr,nilnil // No pool has its address, or the IPAddress is about to go.
 	}
 	held, err := c.held(ctx, key)
 	if err != nil || held != nil && !ended(held) {
@@ -81,8 +81,8 @@ func (c Claims) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1al
 	return nil, fmt.Errorf("create IPClaim %s: %w", made.Name, err)
 }
 
-// regain returns the IPClaim of an IPAddress that the cache does not show, as its label was taken off, and puts
-// it right. It returns nil for one that [ended], and for one that is not of this IPAddress.
+// regain returns the IPClaim of an IPAddress whose label was removed, so that the cache does not show it, and labels it
+// again. It returns nil if the IPClaim has [ended], or is not of this IPAddress.
 func (c Claims) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	found := &ipamv1alpha1.IPClaim{}
 	gone, err := c.gone(ctx, c.Names.claim(key), found)
@@ -95,8 +95,8 @@ func (c Claims) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1
 	return found, c.hold(ctx, found)
 }
 
-// yield refuses to publish the address of an IPClaim that a stray shows. The IPClaim gives way when that of the stray
-// waits for the address, and is made again.
+// yield refuses to publish the address of an IPClaim if a stray shows the same address. Once the IPClaim of the stray
+// waits for the address, the other IPClaim gives way: it is deleted, and made again later.
 func (r *Reconciler) yield(
 	ctx context.Context, key client.ObjectKey, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool,
 ) error {
@@ -109,7 +109,7 @@ func (r *Reconciler) yield(
 	switch {
 	case apierrors.IsForbidden(err):
 		return r.forbidden(ctx, client.ObjectKeyFromObject(stray), bound)
-	case err != nil: // it has nothing to do with this IPAddressClaim
+	case err != nil: // the cause lies with the stray, not with this IPAddressClaim
 		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; "+
 			"delete it, or let its IPClaim be made",
 			"address", client.ObjectKeyFromObject(stray), "prefix", bound.Status.AllocatedCIDR)
@@ -125,9 +125,9 @@ func (r *Reconciler) yield(
 	return wait
 }
 
-// forbidden refuses to publish the address of an IPClaim, which a stray shows whose own IPClaim is forbidden. If no
-// IPAddressClaim waits for the stray, it keeps the address for a time only: otherwise users could take addresses out of
-// a pool by writing IPAddresses.
+// forbidden refuses to publish the address of an IPClaim because of a stray that is forbidden to have an IPClaim. If no
+// IPAddressClaim asks for the stray, the refusal lasts for strayPatience only: otherwise users could take addresses out
+// of a pool by writing IPAddresses.
 func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
 	wait := behind(bound.Status.Address)
 	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: " +
@@ -148,7 +148,7 @@ func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, boun
 	return nil
 }
 
-// behind is the refusal of an IPAddressClaim that has to wait until a stray has its address.
+// behind returns the refusal of an IPAddressClaim that has to wait until a stray has its address.
 func behind(address string) *refusal {
 	return &refusal{
 		reason: clusterv1.NotReadyReason,
@@ -158,8 +158,8 @@ func behind(address string) *refusal {
 	}
 }
 
-// yielded refuses to make the IPClaim of an IPAddressClaim again that gave way to a stray, until that has its address.
-// In a pool with a cooldown, the ledger would give the address back to the name at once, and so without end.
+// yielded refuses to make an IPClaim again that gave way to a stray, until the stray has its address. Otherwise, in a
+// pool with a cooldown, the ledger would give the address back to the same name at once, and so on without end.
 func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 	stray, ok := r.gaveWay.Load(key)
 	if !ok {
@@ -176,8 +176,8 @@ func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 	return nil
 }
 
-// stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one. The cache
-// names it, and the API server has it.
+// stray returns another IPAddress that shows this address of a pool, and whose IPClaim does not have another address;
+// nil: there is none. It finds the IPAddress in the cache, and reads it from the API server.
 func (r *Reconciler) stray(
 	ctx context.Context, key client.ObjectKey, address string, from *ipamv1alpha1.IPPool,
 ) (*capiv1.IPAddress, error) {
@@ -201,20 +201,20 @@ func (r *Reconciler) stray(
 		stray := &capiv1.IPAddress{}
 		gone, err := r.Management.gone(ctx, other, stray)
 		if err != nil || !gone {
-			return stray, err // else the cache lagged
+			return stray, err // if it is gone, the cache lagged
 		}
 	}
-	return nil, nil //nolint:nilnil // Nil is that there is none.
+	return nil, nil //nolint:nilnil // Nil says that there is none.
 }
 
-// offers reports whether what an IPAddress names as its pool is an IPPool, or a class that it backs.
+// offers reports whether an IPAddress names this IPPool, or a class that the IPPool backs, as its pool.
 func offers(pool *ipamv1alpha1.IPPool, ref capiv1.IPPoolReference) bool {
 	return managed(ref) &&
 		(ref.Kind == kindPool && ref.Name == pool.Name ||
 			ref.Kind == kindClass && slices.Contains(pool.Spec.ClassNames, ref.Name))
 }
 
-// awaits reports whether an IPClaim gets an address when its holder gives it back.
+// awaits reports whether an IPClaim waits for the holder of this address to give it back.
 func awaits(claim *ipamv1alpha1.IPClaim, address string) bool {
 	if claim == nil || claim.DeletionTimestamp != nil || claim.Spec.Address != address ||
 		!controllerutil.ContainsFinalizer(claim, Finalizer) {

@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// An IPAddress that nobody reconciles is claimed by itself, from its own pool.
+// An IPAddress without an IPAddressClaim gets an IPClaim for its address, from the pool that it names.
 func TestStray_IsClaimed(t *testing.T) {
 	for what, tt := range map[string]struct{ address, want string }{
 		"an address":                 {"192.0.2.7", "192.0.2.7"},
@@ -39,9 +39,9 @@ func TestStray_IsClaimed(t *testing.T) {
 	}
 }
 
-// Other IPAddresses keep nobody waiting whose address is not theirs: one that cannot be claimed, since a quota
-// forbids it or since its IPClaim is held, or many that come one after another.
-func TestStray_KeepsNobodyWaiting(t *testing.T) {
+// A stray delays no IPAddressClaim that gets another address: neither a stray that cannot be claimed, because a quota
+// forbids it or its IPClaim is held, nor one of another pool.
+func TestStray_DelaysNoClaimWithAnotherAddress(t *testing.T) {
 	for what, prepare := range map[string]func(*scene, *capiv1.IPAddressClaim){
 		"forbidden": func(s *scene, stray *capiv1.IPAddressClaim) { s.forbid(stray.Namespace) },
 		"held": func(s *scene, stray *capiv1.IPAddressClaim) {
@@ -80,13 +80,13 @@ func (s *scene) refuses(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason)
 	testbed.Update(s, s.Claims, claim)
 }
 
-// An IPClaim with the address of a stray publishes nothing. It keeps the address from others until the IPClaim of the
-// stray waits for it, and gives way then. What it says names no other namespace.
+// An IPClaim that was given the address of a stray publishes nothing. It keeps the address until the IPClaim of the
+// stray waits for it, and then gives way. The message names no other namespace.
 func TestStray_GetsItsAddress(t *testing.T) {
 	for what, tt := range map[string]struct {
-		says      ipamv1alpha1.Reason // the IPClaim of the stray; empty: it is not answered
+		says      ipamv1alpha1.Reason // the answer to the IPClaim of the stray; empty: none yet
 		forbidden bool
-		mapped    bool // it writes its IPv4 address in IPv6 form
+		mapped    bool // the stray writes its IPv4 address in IPv6 form
 		yields    bool
 	}{
 		"waiting for the address": {says: ipamv1alpha1.ReasonAddressInUse, yields: true},
@@ -127,8 +127,8 @@ func TestStray_GetsItsAddress(t *testing.T) {
 	}
 }
 
-// A stray that is forbidden to have an IPClaim keeps its address from others, and they say why: for ever if an IPAddressClaim
-// waits for it, as after a restore, else for an hour.
+// If a stray is forbidden to have an IPClaim, the claim that was given its address waits, and says why. It waits
+// without end if an IPAddressClaim asks for the stray, as after a restore, and for an hour if none does.
 func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
 	for what, tt := range map[string]struct {
 		age             time.Duration
@@ -163,8 +163,8 @@ func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
 	}
 }
 
-// An IPClaim that gave way is not made again before the stray has the address: while that cools, the ledger would give it back to
-// the name, again and again.
+// An IPClaim that gave way is not made again before the stray has the address: otherwise the ledger, where the address
+// cools, would give it back to the same name, again and again.
 func TestStray_GetsItsAddressFirst(t *testing.T) {
 	claim, stray := machine("web"), machine("restored")
 	mine, theirs := bound(claim, "192.0.2.7"), inPlace.newClaim(stray)
@@ -191,8 +191,8 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 	}
 }
 
-// An IPAddress that the server does not have any more is no stray, whatever the cache shows.
-func TestStray_OfACacheThatLags(t *testing.T) {
+// An IPAddress that is gone from the server is no stray, whatever the cache shows.
+func TestStray_IsCheckedOnTheServer(t *testing.T) {
 	claim, former := machine("web"), machine("former")
 	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(former, "192.0.2.7"))
 	s.reads(func(read func() error, key client.ObjectKey, object client.Object) error {
@@ -206,8 +206,9 @@ func TestStray_OfACacheThatLags(t *testing.T) {
 	}
 }
 
-// No machine is told a gateway that it cannot reach. The pool is named, and its correction ends the wait.
-func TestAddress_OfAPoolWhoseGatewayIsOffTheLink(t *testing.T) {
+// No machine is told a gateway that it cannot reach. The claim names the pool and its gateway, and goes on once the
+// gateway is corrected.
+func TestAddress_RefusesAGatewayOffTheLink(t *testing.T) {
 	for gateway, want := range map[string]string{"192.0.2.1": "192.0.2.1", "": "", "198.51.100.1": "refused", "2001:db8::1": "refused", "192.0.2.255": "refused"} {
 		claim, pool := machine("web"), lab()
 		pool.Spec.Gateway = gateway
@@ -229,15 +230,15 @@ func TestAddress_OfAPoolWhoseGatewayIsOffTheLink(t *testing.T) {
 	}
 }
 
-// The IPClaim of an IPAddress that nobody reconciles, or whose IPAddressClaim is paused, is put right: one
-// that lost its label is not seen, and one that was deleted before it had the address never gets it. Either
-// would else keep all others waiting, or the address from being claimed.
-func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
+// The IPClaim of a stray is mended, even if its IPAddressClaim is gone or paused. If it has lost its label, no cache
+// shows it. If it was deleted before it had the address, it never gets one. Either fault would keep other claims
+// waiting, or the address unclaimed.
+func TestStray_MendsItsIPClaim(t *testing.T) {
 	stray := machine("stray")
 	paused := stray.DeepCopy()
 	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	for what, tt := range map[string]struct {
-		left    *capiv1.IPAddressClaim // of the stray
+		left    *capiv1.IPAddressClaim // the IPAddressClaim of the stray; nil: it is gone
 		deleted bool
 	}{
 		"without label":                    {nil, false},
@@ -259,7 +260,7 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 			if tt.deleted {
 				testbed.Delete(t, s.Claims, held)
 			}
-			for range 2 { // the first lets go of one that was deleted
+			for range 2 { // the first pass lets a deleted IPClaim go
 				s.reconcile(stray)
 			}
 			if s.wants("of the stray", held); held.Labels[LabelOrigin] != "one" || held.Spec.Address != "192.0.2.7" {
@@ -269,7 +270,7 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 	}
 }
 
-// An IPAddress that is gone, and that the cache shows still, hides no other one that shows the same address.
+// If the cache still shows an IPAddress that is gone, this does not hide a stray with the same address.
 func TestStray_KeepsItsAddressBesideADeletedOne(t *testing.T) {
 	claim, stray := machine("web"), machine("restored")
 	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(stray, "192.0.2.7"))

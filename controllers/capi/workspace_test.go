@@ -22,7 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// beside is a scene with the names of a workspace, in the management cluster of that identity.
+// beside returns a scene with IPClaims in a workspace, made for the management cluster one. Its server is that of the
+// management cluster origin.
 func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
 	t.Helper()
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: origin}}
@@ -32,9 +33,8 @@ func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
 	return s
 }
 
-// What is left of a claim that is gone is given back while the server is that of the management
-// cluster, and by nobody's word else.
-func TestAbandoned_AnotherManagementCluster(t *testing.T) {
+// If a claim is gone, its address is given back only if the server is that of the claim's management cluster.
+func TestAbandoned_BelievesNoOtherManagementCluster(t *testing.T) {
 	claim := machine("web")
 	held := Names{Origin: "one", Namespace: "machines"}.newClaim(claim)
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
@@ -49,9 +49,9 @@ func TestAbandoned_AnotherManagementCluster(t *testing.T) {
 	}
 }
 
-// An IPAddress of the same name that comes while the one before is given up is left alone, as in a move to
-// and fro.
-func TestAbandoned_AnotherIPAddress(t *testing.T) {
+// If an IPAddress of the same name comes while the former one is deleted, as when clusterctl moves to and fro, the new
+// one is left alone.
+func TestAbandoned_SparesANewIPAddressOfTheName(t *testing.T) {
 	claim := machine("web")
 	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
 	s := newScene(t, lab(), before)
@@ -73,8 +73,8 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 	}
 }
 
-// A server that does not serve IPAddressClaims says nothing about one of them.
-func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
+// If a server does not serve IPAddressClaims, this does not show that one of them is gone.
+func TestAbandoned_BelievesNoServerWithoutTheKind(t *testing.T) {
 	claim := machine("web")
 	held := bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), held)
@@ -90,8 +90,8 @@ func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
 	s.wants("of a claim that may be there", held)
 }
 
-// A label that was taken off is put back, or the claim would not be watched any more.
-func TestHold_TheLabel(t *testing.T) {
+// A label that was removed is put back: without it, the claim would not be watched.
+func TestHold_RestoresTheLabel(t *testing.T) {
 	claim := machine("web")
 	s := beside(t, "one", claim)
 	held := s.Claims.Names.newClaim(claim)
@@ -103,8 +103,8 @@ func TestHold_TheLabel(t *testing.T) {
 	}
 }
 
-// What is not in the scope is left alone, and does not keep others waiting.
-func TestScope(t *testing.T) {
+// IPAddressClaims outside the scope are left alone, and do not delay others.
+func TestScope_LeavesOtherClaimsAlone(t *testing.T) {
 	ours, unlabelled, elsewhere := machine("ours"), machine("unlabelled"), elsewhere("elsewhere")
 	ours.Labels = map[string]string{clusterv1.WatchLabel: "edge"}
 	elsewhere.Labels = ours.Labels
@@ -117,9 +117,9 @@ func TestScope(t *testing.T) {
 	s.lacks("not of the scope", inPlace.newClaim(unlabelled), inPlace.newClaim(elsewhere))
 }
 
-// What is of another namespace is not looked for: the cache has but that of the scope, and says so with an
-// error. Its IPClaim is seen all the same, if another controller serves it for this management cluster.
-func TestScope_OfANamespace(t *testing.T) {
+// An IPAddressClaim of a namespace outside the scope is not read: the cache lacks that namespace, and would return an
+// error. Yet its IPClaim is seen if another controller has made it for the same management cluster.
+func TestScope_ReadsNoOtherNamespace(t *testing.T) {
 	s := beside(t, "one")
 	held := s.Claims.Names.newClaim(elsewhere("web"))
 	testbed.Create(t, s.Claims, held)
@@ -137,9 +137,9 @@ func TestScope_OfANamespace(t *testing.T) {
 	s.wants("of a claim of another namespace", held)
 }
 
-// A claim that has its address keeps it, and says so, when nothing backs its class any more: that is how a
-// pool is emptied.
-func TestClass_NotBackedAnyMore(t *testing.T) {
+// A claim that has its address keeps it, and is Ready, even if no pool backs its class any more. This is how a pool is
+// emptied.
+func TestClass_KeepsAddressesWhenNoPoolBacksIt(t *testing.T) {
 	claim := machine("web")
 	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
 	for what, s := range map[string]*scene{
@@ -157,8 +157,8 @@ func TestClass_NotBackedAnyMore(t *testing.T) {
 	}
 }
 
-// A class is paused when all pools that back it are. It does not matter which one the cache names first.
-func TestClass_OfAPausedPool(t *testing.T) {
+// A class is paused if all pools that back it are paused, in whatever order the cache lists them.
+func TestClass_IsPausedIfAllItsPoolsAre(t *testing.T) {
 	claim := machine("web")
 	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
 	s := beside(t, "one", claim)
@@ -178,8 +178,8 @@ func TestClass_OfAPausedPool(t *testing.T) {
 	s.wants("though one pool of the class is not paused", s.Claims.Names.newClaim(claim))
 }
 
-// A class is served by a pool of the workspace that backs it, and by none but such a pool.
-func TestClass_InAWorkspace(t *testing.T) {
+// In a workspace, a class is served only by a pool of the workspace that backs it.
+func TestClass_NeedsAPoolOfTheWorkspace(t *testing.T) {
 	claim := machine("web")
 	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
 	s := beside(t, "one", claim)
