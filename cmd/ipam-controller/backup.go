@@ -68,7 +68,8 @@ func (o *options) backup(ctx context.Context, file string, out io.Writer) error 
 // taker writes a snapshot.
 type taker func(ctx context.Context, to io.Writer) error
 
-// source finds the etcd to take a snapshot of: by a controller that runs beside a directory, or else by itself.
+// source finds what takes the snapshot: the controller that runs on a directory or, without one, this process. done
+// ends the work.
 func (o *options) source(ctx context.Context) (take taker, done func() error, err error) {
 	if o.etcdListen == "" && len(o.etcdServers) == 0 {
 		stream, err := recover.Stream(ctx, o.socket(), controllers.SnapshotPath, nil)
@@ -95,12 +96,12 @@ func (o *options) asked(ctx context.Context) (*store, error) {
 		o.etcdServers = []string{o.etcdListen}
 	}
 	if len(o.etcdServers) > 0 {
-		o.etcdServers = o.etcdServers[:1] // a snapshot is that of one member
+		o.etcdServers = o.etcdServers[:1] // a snapshot is taken from one member
 	}
 	return o.openPresent(ctx)
 }
 
-// snapshotFile copies a snapshot to a file. The name of a file that is not whole is never that of a backup.
+// snapshotFile writes a snapshot to a file. The file gets its name only when it is whole.
 func snapshotFile(ctx context.Context, take taker, file string) error {
 	part, err := openPart(file)
 	if err != nil {
@@ -116,13 +117,13 @@ func snapshotFile(ctx context.Context, take taker, file string) error {
 	return nil
 }
 
-// openPart makes a file for a backup, which gets its own name when it is whole. Another backup to that name may be
-// under way.
+// openPart makes a file for a backup that is being written. Its name is unique, since another backup to the same file
+// may be under way.
 func openPart(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.part")
 }
 
-// snapshot copies a snapshot, which ends with its checksum.
+// snapshot copies a snapshot of the etcd, with the checksum at its end.
 func snapshot(ctx context.Context, client *clientv3.Client, to io.Writer) error {
 	from, err := client.SnapshotWithVersion(ctx)
 	if err != nil {
@@ -159,7 +160,7 @@ An external etcd is restored by etcdutl on each member. Delete the key ledger un
 	return cmd
 }
 
-// restore makes a data directory from a file, and gives the ledger in it another ID.
+// restore makes a data directory from a snapshot, and gives the ledger in it another ID.
 func restore(ctx context.Context, file string, opts *options) (err error) {
 	if err := embedetcd.Restore(file, opts.etcdDataDir); err != nil {
 		return err

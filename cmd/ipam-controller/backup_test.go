@@ -42,7 +42,7 @@ func ledgerIn(t *testing.T, dir, socket string) *embedetcd.Server {
 	return server
 }
 
-// listening starts an etcd in a new directory, and returns that and the socket at which it listens.
+// listening starts an etcd in a new directory. It returns the directory, and the socket at which the etcd listens.
 func listening(t *testing.T) (dir, socket string, _ *embedetcd.Server) {
 	t.Helper()
 	dir = t.TempDir()
@@ -50,7 +50,8 @@ func listening(t *testing.T) (dir, socket string, _ *embedetcd.Server) {
 	return dir, socket, ledgerIn(t, filepath.Join(dir, "ledger"), socket)
 }
 
-// What is written to a file or to stdout while the ledger is used is restored whole, and never over a ledger.
+// A backup that is written to a file or to stdout while the ledger is in use is restored whole. It is never restored
+// over a ledger.
 func TestBackup_IsRestored(t *testing.T) {
 	dir, socket, server := listening(t)
 	must.Get(server.Client().Put(t.Context(), "/ipam/v1/kept", "kept"))(t)
@@ -76,7 +77,7 @@ func TestBackup_IsRestored(t *testing.T) {
 	}
 }
 
-// The ledger in a directory is copied while no controller runs, and by the controller that runs there.
+// If no controller runs, the command copies the ledger in a directory. If one runs there, the controller copies it.
 func TestBackup_CopiesTheLedgerOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "ledger")
@@ -115,8 +116,8 @@ func TestBackup_CopiesTheLedgerOfADirectory(t *testing.T) {
 	}
 }
 
-// A file is never half a backup: one that was cut short is not restored, and a failed backup leaves none.
-func TestBackup_IsWhole(t *testing.T) {
+// A backup that was cut short is not restored, and a backup that fails leaves no file.
+func TestBackup_IsWholeOrRefused(t *testing.T) {
 	dir, socket, _ := listening(t)
 	file := filepath.Join(dir, "file.db")
 	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
@@ -137,8 +138,9 @@ func TestBackup_IsWhole(t *testing.T) {
 	}
 }
 
-// Two backups to one name that run at once, as a slow one and the next of a timer, do not write into one file.
-func TestBackup_LeavesAnotherAlone(t *testing.T) {
+// If two backups to the same name run at once, as when a timer starts one before a slow one has ended, each writes into
+// a file of its own.
+func TestBackup_LeavesAParallelBackupAlone(t *testing.T) {
 	dir, socket, _ := listening(t)
 	file := filepath.Join(dir, "file.db")
 	other := must.Get(openPart(file))(t)
@@ -146,7 +148,7 @@ func TestBackup_LeavesAnotherAlone(t *testing.T) {
 	must.Get(other.WriteString("begun before"))(t)
 	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
 	must.Get(other.WriteString(", and ended after"))(t)
-	mustRun(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")) // it refuses a file that is not whole
+	mustRun(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")) // it must be whole
 	if got := string(must.Get(os.ReadFile(other.Name()))(t)); got != "begun before, and ended after" {
 		t.Errorf("the other backup has written %q", got)
 	}

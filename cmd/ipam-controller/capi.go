@@ -21,10 +21,10 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// clusterAPI is the command capi: the controller for Cluster API beside a workspace.
+// clusterAPI is the command capi. It runs the controller for Cluster API with IPClaims in a workspace.
 type clusterAPI struct {
 	*options
-	management string // a kubeconfig
+	management string // the kubeconfig of the management cluster
 	namespace  string // of the IPClaims
 	scope      capi.Scope
 }
@@ -32,7 +32,7 @@ type clusterAPI struct {
 func newClusterAPICommand() *cobra.Command {
 	c := &clusterAPI{options: defaults(), namespace: "default"}
 	c.workspace = ""
-	// Machines can wait: as most controllers of a management cluster do, by the defaults of Kubernetes.
+	// These are the defaults of Kubernetes, as most controllers of a management cluster have them: machines can wait.
 	c.election = election{lease: 15 * time.Second, renew: 10 * time.Second, retry: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "capi",
@@ -79,7 +79,7 @@ func (c *clusterAPI) addFlags(f *pflag.FlagSet) {
 	c.addServingFlags(f)
 }
 
-// addScopeFlags adds those that every provider of Cluster API has.
+// addScopeFlags adds the flags for the scope, which every provider of Cluster API has.
 func addScopeFlags(f *pflag.FlagSet, scope *capi.Scope) {
 	f.StringVar(&scope.Namespace, "namespace", scope.Namespace,
 		"serve only the IPAddressClaims of this namespace; empty: of all")
@@ -95,14 +95,14 @@ func (c *clusterAPI) validate() error {
 	), c.election.validate(), c.validateMetrics())
 }
 
-// leaseName is that of the replicas that serve the same IPAddressClaims. Those of another scope work at the
-// same time.
+// leaseName returns the name of the lease for the replicas that serve this scope. Replicas with another scope work at
+// the same time.
 func (c *clusterAPI) leaseName() string {
 	const name = "ipam-controller-capi"
 	if c.scope == (capi.Scope{}) {
 		return name
 	}
-	sum := sha256.Sum256([]byte(c.scope.Namespace + "/" + c.scope.Filter)) // a label's value is no name of a lease
+	sum := sha256.Sum256([]byte(c.scope.Namespace + "/" + c.scope.Filter)) // a label's value may be no name
 	return name + "-" + hex.EncodeToString(sum[:4])
 }
 
@@ -143,8 +143,8 @@ func (c *clusterAPI) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// answers asks a server for its version. A kubeconfig that leads nowhere is told at once, and not after the wait for
-// all caches.
+// answers asks a server for its version. So a kubeconfig that leads nowhere is reported at once, and not after the
+// caches were waited for.
 func (c *clusterAPI) answers(flag string, cfg *rest.Config) error {
 	limited := rest.CopyConfig(cfg)
 	limited.Timeout = c.timeout
@@ -158,8 +158,8 @@ func (c *clusterAPI) answers(flag string, cfg *rest.Config) error {
 	return nil
 }
 
-// reach returns the access to the management cluster and to the workspace. Requests are not
-// throttled on this side, as in [findGround].
+// reach returns the configurations for the management cluster and the workspace. The client does not throttle requests,
+// as in [findGround].
 func (c *clusterAPI) reach() (management, workspace *rest.Config, err error) {
 	if management, err = restConfig(c.management); err != nil {
 		return nil, nil, fmt.Errorf("--capi-kubeconfig: %w", err)

@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/capi"
 )
 
-// The components are what clusterctl asks of a provider: one namespace, a Deployment whose container
-// is called manager, and the label of the provider on everything.
-func TestComponents(t *testing.T) {
+// The manifests have what clusterctl asks of a provider: one namespace, a Deployment whose container is called manager,
+// and the label of the provider on every object.
+func TestComponents_FitClusterctl(t *testing.T) {
 	objects := overlaid(t, "../../capi")
 	one[*corev1.Namespace](t, objects)
 	w := workloadOf(t, "../../capi")
@@ -39,9 +39,9 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// clusterctl move takes pools and classes along, and neither claims nor allocations, which would be
-// made again with another address.
-func TestComponents_Moved(t *testing.T) {
+// clusterctl move takes pools and classes along. It leaves claims and allocations, which would be made again with other
+// addresses.
+func TestComponents_MoveOnlyPoolsAndClasses(t *testing.T) {
 	objects := overlaid(t, "../../capi")
 	moved := map[string]bool{"IPPool": true, "IPClass": true}
 	for _, crd := range all[*apiextensionsv1.CustomResourceDefinition](objects) {
@@ -59,8 +59,8 @@ func TestComponents_Moved(t *testing.T) {
 	}
 }
 
-// With pools in a workspace, the manifests run the command capi, with a lease and without webhooks.
-func TestComponents_Workspace(t *testing.T) {
+// The manifests for pools in a workspace run the command capi, with a lease and without webhooks.
+func TestComponents_RunCapiForAWorkspace(t *testing.T) {
 	objects := overlaid(t, "../../capi/workspace")
 	w := workloadOf(t, "../../capi/workspace")
 	args := w.pod.Spec.Containers[0].Args
@@ -79,8 +79,9 @@ func TestComponents_Workspace(t *testing.T) {
 	one[*rbacv1.ClusterRoleBinding](t, objects)
 }
 
-// Controllers that serve different claims of a management cluster do not wait for the lease of one another.
-func TestClusterAPI_Lease(t *testing.T) {
+// Controllers that serve different claims of a management cluster have different leases, so that none waits for
+// another.
+func TestClusterAPI_HasALeaseForEachScope(t *testing.T) {
 	of := map[string]capi.Scope{}
 	for _, scope := range []capi.Scope{{}, {Namespace: "edge"}, {Filter: "edge"}, {Filter: "Edge_1"}, {Namespace: "edge", Filter: "edge"}} {
 		name := (&clusterAPI{scope: scope}).leaseName()

@@ -10,14 +10,15 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// etcdFiles are what a client of the external etcd shows and trusts; false without TLS.
+// etcdFiles returns the files by which a client of the external etcd proves its identity, and checks that of etcd. It
+// is false without TLS.
 func (o *options) etcdFiles() (clientFiles, bool) {
 	return clientFiles{transport.TLSInfo{TrustedCAFile: o.etcdCAFile, CertFile: o.etcdCertFile, KeyFile: o.etcdKeyFile}},
 		o.etcdCAFile != "" || o.etcdCertFile != ""
 }
 
-// clientFiles are credentials that are read again for each connection: when the files
-// are replaced, by those of another CA too, the next connection is made by the new ones.
+// clientFiles are credentials that are read from their files for each connection. After the files are replaced, even by
+// files of another CA, the next connection uses the new ones.
 type clientFiles struct {
 	info transport.TLSInfo
 }
@@ -49,12 +50,12 @@ func (f clientFiles) Info() credentials.ProtocolInfo { return credentials.NewTLS
 // Clone implements credentials.TransportCredentials.
 func (f clientFiles) Clone() credentials.TransportCredentials { return f }
 
-// OverrideServerName implements credentials.TransportCredentials. The name is that of
-// the address.
+// OverrideServerName implements credentials.TransportCredentials. It does nothing: the name of the server is that in
+// its address.
 func (f clientFiles) OverrideServerName(string) error { return nil }
 
-// metricsTLS is the TLS configuration of /metrics; nil without TLS. With a client CA it requires
-// a client certificate of that CA. The files are read again for each connection.
+// metricsTLS returns the TLS configuration of /metrics; nil without TLS. If a client CA is configured, clients must
+// show a certificate of that CA. The files are read again for each connection.
 func (o *options) metricsTLS() (*tls.Config, error) {
 	if o.metricsCertFile == "" {
 		return nil, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An etcd gets certificates of another CA, and trusts the former no longer. The ledger
-// goes on without a restart when its files are replaced, too, and not before.
+// If etcd gets certificates of another CA, and no longer trusts the former CA, the ledger works again once its own
+// files are replaced, too, without a restart.
 func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	files, servers := certificates(t, t.TempDir()), certificates(t, t.TempDir())
 	replace(t, files, servers)
@@ -68,8 +68,8 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	}
 }
 
-// A client that reads the metrics shows a certificate. New files count from the next connection on,
-// on either side.
+// A client that reads the metrics has to show a certificate. When the files of client or server are replaced, the next
+// connection uses the new ones.
 func TestMetricsCertificates_AreReplaced(t *testing.T) {
 	files := certificates(t, t.TempDir())
 	opts := defaults()
@@ -92,19 +92,19 @@ func TestMetricsCertificates_AreReplaced(t *testing.T) {
 	}
 }
 
-func TestMetrics_NeedTheirFiles(t *testing.T) {
+func TestMetricsTLS_FailsWithoutItsFiles(t *testing.T) {
 	opts := defaults()
 	opts.metricsCertFile, opts.metricsKeyFile = "no.crt", "no.key"
 	must.Fail(opts.metricsTLS())(t, os.ErrNotExist)
 }
 
-// certificates makes a CA and a certificate of it, in place of those in the folder.
+// certificates makes a new CA and a certificate signed by it, in place of those in a folder.
 func certificates(t *testing.T, dir string) *transport.TLSInfo {
 	t.Helper()
 	return must.Get(etcd.Certificates(dir))(t)
 }
 
-// replace puts the content of one set of files into another.
+// replace overwrites files with the content of other files.
 func replace(t *testing.T, files, by *transport.TLSInfo) {
 	t.Helper()
 	for to, from := range map[string]string{files.TrustedCAFile: by.TrustedCAFile, files.CertFile: by.CertFile, files.KeyFile: by.KeyFile} {

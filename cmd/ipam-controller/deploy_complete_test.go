@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// secretsMade returns the names in each certificate that the objects ask cert-manager for, by its Secret.
+// secretsMade returns for each Secret that cert-manager makes the names in its certificate.
 func secretsMade(t *testing.T, objects []runtime.Object) map[string][]string {
 	t.Helper()
 	made := map[string][]string{}
@@ -38,7 +38,7 @@ func secretsMade(t *testing.T, objects []runtime.Object) map[string][]string {
 	return made
 }
 
-// A certificate is made for each Secret that a pod mounts. Only the kubeconfig is made by the platform's admin.
+// A certificate is made for each Secret that a pod mounts, except the kubeconfig, which the platform's admin makes.
 func TestDeployComplete_MakesEachSecret(t *testing.T) {
 	objects := overlaid(t, "ha-complete")
 	made := secretsMade(t, objects)
@@ -58,7 +58,7 @@ func TestDeployComplete_MakesEachSecret(t *testing.T) {
 	}
 }
 
-// The etcd takes its flags, its members are those that the controller asks, and its certificate has their names.
+// The deployed etcd accepts its flags. The controller asks exactly its members, and its certificate has their names.
 func TestDeployComplete_EtcdIsTheOneThatIsAsked(t *testing.T) {
 	objects := overlaid(t, "ha-complete")
 	set := one[*appsv1.StatefulSet](t, objects)
@@ -83,7 +83,7 @@ func TestDeployComplete_EtcdIsTheOneThatIsAsked(t *testing.T) {
 	config, flags := embed.NewConfig(), flag.NewFlagSet("etcd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	config.AddFlags(flags)
-	flags.String("initial-cluster-state", "", "") // the program adds it to those of the package
+	flags.String("initial-cluster-state", "", "") // etcd adds this flag to those of the package
 	var args []string
 	for _, arg := range set.Spec.Template.Spec.Containers[0].Args {
 		args = append(args, strings.ReplaceAll(arg, "$(POD_NAME)", "etcd-0"))

@@ -55,7 +55,7 @@ func overlaid(t *testing.T, overlay string) []runtime.Object {
 			t.Fatal(err)
 		}
 		object, _, err := strict.Decode(document, nil, nil)
-		if bytes.Contains(document, []byte("apiVersion: cert-manager.io/")) { // its types are in no module that is used here
+		if bytes.Contains(document, []byte("apiVersion: cert-manager.io/")) { // no module here has its types
 			object, err = decodeUntyped(document)
 		}
 		if err != nil {
@@ -71,7 +71,7 @@ func decodeUntyped(document []byte) (runtime.Object, error) {
 	return object, yaml.Unmarshal(document, &object.Object)
 }
 
-// all returns the objects of a type.
+// all returns the objects of type T.
 func all[T runtime.Object](objects []runtime.Object) []T {
 	var found []T
 	for _, object := range objects {
@@ -82,7 +82,7 @@ func all[T runtime.Object](objects []runtime.Object) []T {
 	return found
 }
 
-// one returns the object of a type.
+// one returns the only object of type T.
 func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	found := all[T](objects)
@@ -92,7 +92,7 @@ func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return found[0]
 }
 
-// overlays are those that run the controller.
+// overlays are the names of the overlays that run the controller.
 var overlays = []string{"dev", "ha", "standalone"}
 
 // workload is a StatefulSet or a Deployment.
@@ -120,7 +120,7 @@ func workloadOf(t *testing.T, overlay string) workload {
 	return found[0]
 }
 
-// parsed are the options that a pod is started with.
+// parsed returns the options with which the controller in a pod is started.
 func parsed(t *testing.T, w workload) *options {
 	t.Helper()
 	opts := given(t, w.pod.Spec.Containers[0].Args...)
@@ -128,7 +128,7 @@ func parsed(t *testing.T, w workload) *options {
 	return opts
 }
 
-func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
+func TestDeploy_UsesOnlyFlagsOfTheCommand(t *testing.T) {
 	opts := parsed(t, workloadOf(t, "dev"))
 	if len(opts.etcdServers) > 0 || opts.election.on {
 		t.Errorf("dev: etcd is %v, leader election %t", opts.etcdServers, opts.election.on)
@@ -148,7 +148,7 @@ func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
 	}
 }
 
-// Files that the flags name are on volumes that are there, since the root is read-only.
+// The files that the flags name are on volumes of the pod, since its root is read-only.
 func TestDeploy_FilesAreMounted(t *testing.T) {
 	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestDeploy_SelectorsMatchThePods(t *testing.T) {
 	}
 }
 
-func TestDeploy_Replicas(t *testing.T) {
+func TestDeploy_RunsOneReplicaWithAnEmbeddedEtcd(t *testing.T) {
 	for _, w := range []workload{workloadOf(t, "dev"), workloadOf(t, "standalone")} {
 		if w.replicas != 1 || len(w.claims) != 1 {
 			t.Errorf("an embedded etcd has %d replicas and %d volumes", w.replicas, len(w.claims))
@@ -253,7 +253,7 @@ func TestDeploy_Replicas(t *testing.T) {
 	}
 }
 
-// A cluster without kcp gets the kinds, and grants to the account that the pod has.
+// The overlay for a cluster without kcp has the CRDs, and grants the rights to the account of the pod.
 func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
 	objects, pod := overlaid(t, "standalone"), workloadOf(t, "standalone").pod.Spec
 	account, kinds, granted := one[*corev1.ServiceAccount](t, objects), 0, 0
@@ -272,8 +272,8 @@ func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
 	}
 }
 
-// tools/image builds the image that the overlays name, and it runs as the pods do.
-func TestDeploy_Image(t *testing.T) {
+// tools/image builds the image that the overlays name, and the image runs under the restrictions of the pods.
+func TestDeploy_NamesTheImageThatIsBuilt(t *testing.T) {
 	for _, name := range overlays {
 		pod := workloadOf(t, name).pod.Spec
 		if c := pod.Containers[0]; c.Image != "ipam-controller:latest" || c.ImagePullPolicy != corev1.PullIfNotPresent {

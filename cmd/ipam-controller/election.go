@@ -11,15 +11,15 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// election is how replicas choose the leader: by a lease in the platform workspace.
-// What is given out is safe without it; see docs/decisions/0016.
+// election says how replicas choose the leader: by a lease in the platform workspace. Allocations are safe even without
+// it; see docs/decisions/0016.
 type election struct {
 	on bool
-	// lease is how long the others wait for a leader that is silent.
+	// lease is how long the other replicas wait for a leader that does not renew its lease.
 	lease time.Duration
-	// renew is how long a leader tries to renew before it gives up, which ends it.
+	// renew is how long a leader tries to renew its lease. Then its process ends.
 	renew time.Duration
-	// retry is how often a leader renews, and the others look.
+	// retry is how often the leader renews the lease, and how often the others look whether it is free.
 	retry time.Duration
 }
 
@@ -28,7 +28,7 @@ func (e *election) addFlags(f *pflag.FlagSet) {
 	e.addTimeFlags(f)
 }
 
-// addTimeFlags adds those that say how long a replica has the lease.
+// addTimeFlags adds the flags for the times of the election.
 func (e *election) addTimeFlags(f *pflag.FlagSet) {
 	f.DurationVar(&e.lease, "leader-elect-lease-duration", e.lease,
 		"how long the other replicas wait for a leader that is silent: claims wait as long when it was killed; "+
@@ -43,7 +43,7 @@ func (e *election) validate() error {
 	if e.lease < time.Second || e.lease%time.Second != 0 {
 		return fmt.Errorf("--leader-elect-lease-duration is %s; give it whole seconds", e.lease)
 	}
-	// What client-go asks for: a look may come a fifth late, as it is jittered.
+	// client-go requires this: its retries are jittered, and may come a fifth late.
 	if e.retry <= 0 || e.renew <= e.retry*6/5 || e.renew >= e.lease {
 		return errors.New("give --leader-elect-lease-duration more than --leader-elect-renew-deadline, " +
 			"and that more than 1.2 times --leader-elect-retry-period")
@@ -51,8 +51,8 @@ func (e *election) validate() error {
 	return nil
 }
 
-// configure has a manager take part. One that stops in good order gives the lease
-// away, once its passes have ended: the process must end then, and does.
+// configure makes a manager take part in the election. A leader that stops in good order releases the lease when its
+// reconciles have ended. The process must end then, and does.
 func (e *election) configure(o *manager.Options) {
 	o.LeaderElection = e.on
 	o.LeaderElectionID = "ipam-controller"

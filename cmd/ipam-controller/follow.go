@@ -14,7 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/recover"
 )
 
-// validateFollow says what to write instead of a command line with --follow or --from-revision.
+// validateFollow refuses a command line that --follow or --from-revision does not allow. The error says what to write
+// instead.
 func (l *lookback) validateFollow(args []string) error {
 	switch {
 	case !l.follow:
@@ -32,16 +33,16 @@ func (l *lookback) validateFollow(args []string) error {
 	return nil
 }
 
-// stream prints what happens, until it is interrupted.
+// stream prints events until it is interrupted.
 func (l *lookback) stream(ctx context.Context) error {
 	err := l.follows(ctx)
 	if err != nil && ctx.Err() == nil {
 		return &exitError{error: err, code: exitFault}
 	}
-	return nil // an interrupt is how it ends
+	return nil // an interrupt is the usual end
 }
 
-// follows asks the running controller, or reads where there is none.
+// follows follows the running controller. If none runs, it reads etcd.
 func (l *lookback) follows(ctx context.Context) error {
 	if l.socket() == "" {
 		return l.followLedger(ctx)
@@ -57,7 +58,7 @@ func (l *lookback) follows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer lines.Close() //nolint:errcheck // It was read.
+	defer lines.Close() //nolint:errcheck // The stream was only read.
 	decoder := json.NewDecoder(lines)
 	for {
 		var line history.Line
@@ -70,7 +71,7 @@ func (l *lookback) follows(ctx context.Context) error {
 	}
 }
 
-// followLedger reads etcd by itself.
+// followLedger reads etcd without a controller.
 func (l *lookback) followLedger(ctx context.Context) (err error) {
 	ctx = log.IntoContext(ctx, newLogger(l.verbosity))
 	store, err := l.openPresent(ctx)
@@ -86,7 +87,7 @@ func (l *lookback) followLedger(ctx context.Context) (err error) {
 	return nil
 }
 
-// printLine prints an event, or returns why there are no more.
+// printLine prints an event. If the line says why the stream ends, printLine returns that as an error.
 func printLine(out io.Writer, line history.Line) error {
 	switch {
 	case line.Forgotten > 0:

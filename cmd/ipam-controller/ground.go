@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// findGround reaches the platform, made ready first if that is wanted. Requests are
-// not throttled on this side: the server's priority and fairness does that, and a
-// limit here would be a limit on all tenants together.
+// findGround reaches the platform. If the options ask for a bootstrap, it makes the platform ready first. The client
+// does not throttle requests: the server's priority and fairness does, and a limit here would be one for all tenants
+// together.
 func findGround(ctx context.Context, opts *options) (g controllers.Ground, err error) {
 	if g.Scheme, err = controllers.Scheme(); err != nil {
 		return g, err
@@ -41,11 +41,11 @@ func findGround(ctx context.Context, opts *options) (g controllers.Ground, err e
 	if opts.tenants == tenantNamespaces {
 		g.Platform.Cluster = ledger.ByNamespace(g.Platform.Cluster)
 	}
-	g.Config.Timeout = 0 // which would end watches
+	g.Config.Timeout = 0 // a timeout would end watches
 	return g, nil
 }
 
-// workspaceConfig reaches the platform workspace of a kcp.
+// workspaceConfig returns the configuration for the platform workspace of a kcp.
 func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
 	if !opts.bootstrap && !opts.request {
 		return workspaces.At(cfg, opts.workspace), controllers.ObserveToken("platform", cfg)
@@ -65,7 +65,7 @@ func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*res
 	})
 }
 
-// clusterConfig reaches a cluster without kcp.
+// clusterConfig returns the configuration for a cluster without kcp.
 func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
 	if !opts.bootstrap && !opts.request {
 		return cfg, controllers.ObserveToken("platform", cfg)
@@ -76,7 +76,7 @@ func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.
 	return renewedConfig(ctx, opts.restConfig)
 }
 
-// bootstrapCluster makes a cluster without kcp ready, if that is wanted.
+// bootstrapCluster makes a cluster without kcp ready, if the options ask for a bootstrap.
 func bootstrapCluster(ctx context.Context, cfg *rest.Config, opts *options) error {
 	if !opts.bootstrap {
 		return nil
@@ -87,19 +87,19 @@ func bootstrapCluster(ctx context.Context, cfg *rest.Config, opts *options) erro
 	return workspaces.BootstrapClusterAPI(ctx, cfg, steps(ctx))
 }
 
-// renewedConfig is the access of the controller's service account. reach is asked for the kubeconfig's
-// access whenever a token is renewed: kcp gives its admin another token when it restarts.
+// renewedConfig returns the access of the controller's service account. Whenever it renews the token, it calls reach
+// for the access of the kubeconfig, because kcp gives its admin another token when it restarts.
 func renewedConfig(ctx context.Context, reach func() (*rest.Config, error)) (*rest.Config, error) {
 	steps(ctx)("requesting a token of the controller's service account, renewed while it runs")
 	return workspaces.RenewedConfig(ctx, workspaces.Renewal{Reach: reach, Logger: log.FromContext(ctx)})
 }
 
-// steps logs the steps of a bootstrap.
+// steps returns a function that logs a step of a bootstrap.
 func steps(ctx context.Context) func(string) {
 	return func(step string) { log.FromContext(ctx).Info("bootstrap", "step", step) }
 }
 
-// restConfig returns the access that --kubeconfig names, with the limit of --timeout on each request.
+// restConfig returns the access that --kubeconfig names. --timeout limits each of its requests.
 func (o *options) restConfig() (*rest.Config, error) {
 	cfg, err := restConfig(o.kubeconfig)
 	if err != nil {

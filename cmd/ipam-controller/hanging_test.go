@@ -16,11 +16,12 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// asking are the flags that name a server. A command without any of them asks nobody.
+// asking are the flags that name a server. A command with none of these flags asks no server.
 var asking = []string{"kubeconfig", "capi-kubeconfig", "etcd-servers"}
 
-// A command that asks etcd, kcp or a cluster ends within its --timeout, says why, and leaves no files, when the server is down,
-// hangs, or never comes to the end of an answer. What serves for ever does so, too, before it serves.
+// If a server is down, hangs, or never ends its answer, a command that asks etcd, kcp or a cluster ends within its
+// --timeout, says why, and leaves no files. A command that serves for ever ends so, too, as long as it has not begun to
+// serve.
 func TestCommands_EndWithoutAServer(t *testing.T) {
 	asked := 0
 	for name, server := range silent.Servers(t) {
@@ -64,8 +65,8 @@ func TestCommands_EndWithoutAController(t *testing.T) {
 	}
 }
 
-// argumentsOf returns the words that call a command, with a file in a folder or an address where its usage has one. A
-// command with other arguments ends with a usage error, which fails the test.
+// argumentsOf returns the arguments that call a command. If its usage has a file, that is a file in dir. A command that
+// needs other arguments ends with a usage error, which fails the test.
 func argumentsOf(cmd *cobra.Command, dir string) []string {
 	var args []string
 	if cmd.HasParent() {
@@ -80,7 +81,7 @@ func argumentsOf(cmd *cobra.Command, dir string) []string {
 	return args
 }
 
-// endsSoon fails the test unless a command line ends with an error, soon, and leaves the folder as it is.
+// endsSoon fails the test unless a command line soon ends with an error, and leaves no new file in dir.
 func endsSoon(t *testing.T, args []string, dir string) {
 	t.Helper()
 	before, begun := len(must.Get(os.ReadDir(dir))(t)), time.Now()

@@ -115,10 +115,10 @@ func (l *lookback) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&l.output, "output", "o", "table", "output format: "+strings.Join(historyOutputs, ", "))
 }
 
-// historyOutputs are the forms of an answer.
+// historyOutputs are the values of --output.
 var historyOutputs = []string{"table", "json"}
 
-// parse makes the query of arguments and flags.
+// parse sets the query from the arguments and flags.
 func (l *lookback) parse(args []string) error {
 	if !slices.Contains(historyOutputs, l.output) {
 		return fmt.Errorf("--output is %q; give it one of %s", l.output, strings.Join(historyOutputs, ", "))
@@ -164,7 +164,7 @@ func (l *lookback) run(ctx context.Context) error {
 	return nil
 }
 
-// find asks the running controller, or reads where there is none.
+// find asks the running controller. If none runs, it reads the ledger.
 func (l *lookback) find(ctx context.Context) (answer history.Answer, err error) {
 	if l.socket() != "" {
 		query, err := json.Marshal(l.query)
@@ -192,7 +192,7 @@ func (l *lookback) read(ctx context.Context) (answer history.Answer, err error) 
 	return history.Find(ctx, l.reader(store), nil, l.query)
 }
 
-// print writes an answer in the form that is wanted.
+// print writes an answer in the form of --output.
 func (l *lookback) print(answer history.Answer) error {
 	if l.output == "json" {
 		encoder := json.NewEncoder(l.out)

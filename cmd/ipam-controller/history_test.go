@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// oldLedger is the data directory of a ledger in which claim a had 10.0.0.7, and b has it.
+// oldLedger returns the data directory of a ledger in which claim a had 10.0.0.7, and claim b has it now.
 func oldLedger(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -41,8 +41,8 @@ func oldLedger(t *testing.T) (dir string) {
 	return dir
 }
 
-// Where no controller runs, the command reads the ledger.
-func TestHistory_WithoutAController(t *testing.T) {
+// If no controller runs, the command reads the ledger itself.
+func TestHistory_ReadsTheLedgerWithoutAController(t *testing.T) {
 	dir := oldLedger(t)
 	out, _, err := command(t.Context(), "history", "10.0.0.7", "--etcd-data-dir", dir)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -66,7 +66,7 @@ func TestHistory_WithoutAController(t *testing.T) {
 	}
 }
 
-// serveHistory answers for the ledger of a directory as a controller does, until it is stopped.
+// serveHistory serves the history of the ledger in a directory as a controller does, until stop is called.
 func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
 	t.Helper()
 	server = ledgerIn(t, dir, "")
@@ -81,7 +81,7 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 	}
 }
 
-// served answers at a socket until it is stopped.
+// served serves at a socket until stop is called.
 func served(t *testing.T, socket *recover.Server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,8 +99,8 @@ func served(t *testing.T, socket *recover.Server) (stop func()) {
 	}
 }
 
-// Where one runs, it is asked: the ledger is its own.
-func TestHistory_OfAController(t *testing.T) {
+// If a controller runs, the command asks the controller, as it has the ledger open.
+func TestHistory_AsksTheRunningController(t *testing.T) {
 	dir := oldLedger(t)
 	_, stop := serveHistory(t, dir)
 	defer stop()
@@ -112,7 +112,7 @@ func TestHistory_OfAController(t *testing.T) {
 	}
 }
 
-// until is a writer that calls done when so many lines were written.
+// until is a writer that calls done once this number of lines was written.
 type until struct {
 	bytes.Buffer
 	lines int
@@ -127,7 +127,7 @@ func (u *until) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// follow runs the command history --follow until it has printed so many lines.
+// follow runs the command history --follow until it has printed this number of lines.
 func follow(t *testing.T, lines int, args ...string) (events []history.Line, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -144,8 +144,8 @@ func follow(t *testing.T, lines int, args ...string) (events []history.Line, err
 	return events, err
 }
 
-// The stream is the same from a controller and from the ledger, and can be resumed.
-func TestHistory_Follow(t *testing.T) {
+// A stream has the same events from a controller and from the ledger, and can be resumed.
+func TestHistory_FollowsAndResumes(t *testing.T) {
 	dir := oldLedger(t)
 	check := func(where string) {
 		t.Helper()

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// bounded is a listener that limits the number of open connections. A connection above the
-// limit closes the oldest one. If new connections waited instead, as with a usual limit, a few
-// clients that hold connections open could block all others, the kubelet's probes included.
+// bounded is a listener that limits the number of open connections. A connection above the limit closes the oldest one.
+// If new connections had to wait instead, as with a usual limit, a few clients could block all others, even the
+// kubelet's probes, by keeping connections open.
 //
-// A server that knows some of its clients says so by Trust. Their connections are closed last: they
-// are the oldest ones, and kept for long.
+// A server that knows a client calls Trust on its connection. Trusted connections are closed last, although they are
+// usually the oldest: such clients keep them for long.
 type bounded struct {
 	net.Listener
 	most int
@@ -25,7 +25,7 @@ type tracked struct {
 	net.Conn
 	listener *bounded
 	place    *list.Element
-	in       *list.List // nil once it is removed
+	in       *list.List // the list that has the connection; nil once it is removed
 }
 
 // Accept implements net.Listener.
@@ -41,7 +41,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 	return newest, nil
 }
 
-// enter adds a connection. Above the limit it removes and returns another one.
+// enter adds a connection. If there are too many, it removes another one, and returns it.
 func (l *bounded) enter(newest *tracked) (oldest *tracked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,8 @@ func (l *bounded) enter(newest *tracked) (oldest *tracked) {
 	return oldest
 }
 
-// move moves a connection to the end of a list; nil: it is removed. The caller holds the lock.
+// move moves a connection to the end of a list. If the list is nil, it removes the connection. The caller holds the
+// lock.
 func (c *tracked) move(to *list.List) {
 	if c.in != nil {
 		c.in.Remove(c.place)
@@ -67,7 +68,7 @@ func (c *tracked) move(to *list.List) {
 	}
 }
 
-// Trust says that a client that the server knows has this connection.
+// Trust notes that the connection is that of a client that the server knows.
 func (c *tracked) Trust() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

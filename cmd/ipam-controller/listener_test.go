@@ -9,9 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Above the limit the oldest connection is closed that nobody vouches for, and only without such one
-// the oldest of the others.
-func TestBounded(t *testing.T) {
+// Above the limit, the oldest connection that is not trusted is closed. If all are trusted, the oldest of these is.
+func TestBounded_ClosesTrustedConnectionsLast(t *testing.T) {
 	t.Parallel()
 	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	l := &bounded{Listener: listener, most: 2}
@@ -32,7 +31,7 @@ func TestBounded(t *testing.T) {
 	knownServer.Trust()
 	second, secondServer := connect()
 	isClosed("unknown", stranger)
-	strangerServer.Trust() // too late
+	strangerServer.Trust() // too late: it is closed already
 	secondServer.Trust()
 	_, last := connect()
 	isClosed("oldest", known)

@@ -7,11 +7,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger logs JSON, one line per decision. Stack traces would say nothing
-// that the error does not.
+// newLogger returns a logger that writes JSON, one line for each decision, without stack traces: they would add nothing
+// to the error.
 func newLogger(verbosity int) logr.Logger {
 	cfg := zap.NewProductionConfig()
-	cfg.Level = zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // small by nature
+	cfg.Level = zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the verbosity is small
 	cfg.Sampling = nil
 	cfg.DisableStacktrace = true
 	cfg.DisableCaller = true

@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// exitCode is that of a command that ends with an error: 1, unless it says another.
+// exitCode returns the exit code of a command that ends with this error: that of an exitError, else 1.
 func exitCode(err error) int {
 	if coded, ok := errors.AsType[*exitError](err); ok {
 		return coded.code

@@ -179,7 +179,7 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 	o.addStoreFlags(f)
 }
 
-// addStoreFlags adds those that say where the ledger is.
+// addStoreFlags adds the flags that say where the ledger is.
 func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	o.addDirFlag(f)
 	o.addServersFlags(f)
@@ -187,12 +187,12 @@ func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	o.addSocketFlag(f)
 }
 
-// addPrefixFlag adds the one that says where in etcd the ledger is.
+// addPrefixFlag adds the flag that says where in etcd the ledger is.
 func (o *options) addPrefixFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
 }
 
-// addSocketFlag adds the one that says where a running controller is asked.
+// addSocketFlag adds the flag for the socket at which a running controller is asked.
 func (o *options) addSocketFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket,
 		"socket on which a running controller answers the commands verify, history and backup; "+
@@ -210,7 +210,7 @@ func (o *options) addDirFlag(f *pflag.FlagSet) {
 		"directory of the embedded etcd, unless --etcd-servers is given")
 }
 
-// addServersFlags adds those that reach an external etcd.
+// addServersFlags adds the flags that reach an external etcd.
 func (o *options) addServersFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
 	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
@@ -218,7 +218,7 @@ func (o *options) addServersFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
 }
 
-// socket is where a running controller can be asked; empty for nowhere.
+// socket returns the socket at which a running controller can be asked; empty: there is none.
 func (o *options) socket() string {
 	if o.verifySocket == "" && len(o.etcdServers) == 0 {
 		return filepath.Join(o.etcdDataDir, "verify.sock")
@@ -263,11 +263,11 @@ func (o *options) validateSweep() error {
 	)
 }
 
-// isShare reports whether a number is from 0 to 1. NaN is not.
+// isShare reports whether n is a number from 0 to 1.
 func isShare(n float64) bool { return n >= 0 && n <= 1 }
 
-// sweeping returns the options of the sweep. Package sweep takes 0 for its default; a limit below 0 is none of its
-// orphans.
+// sweeping returns the options of the sweep. A flag of 0 becomes a limit below 0, because package sweep takes 0 for its
+// default.
 func (o *options) sweeping() sweep.Options {
 	limited := o.sweep
 	if limited.MaxFrees == 0 {

@@ -23,11 +23,11 @@ func given(t *testing.T, args ...string) *options {
 	return o
 }
 
-// A command line that cannot work is refused with what to write instead.
-func TestValidate(t *testing.T) {
-	for line, want := range map[string]string{ // empty: it works
+// A command line that cannot work is refused. The error says what to write instead.
+func TestValidate_SaysWhatToWriteInstead(t *testing.T) {
+	for line, want := range map[string]string{ // the error by command line; empty: it is valid
 		"": "",
-		// A variable that is not set in a template begins no new ledger in an embedded etcd.
+		// If a variable in a template is not set, this does not begin a new ledger in an embedded etcd.
 		"--etcd-servers=": "--etcd-servers is empty",
 
 		"--capi":                            "--capi goes with --standalone",
@@ -92,8 +92,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// All that cannot work is named at once.
-func TestValidate_NamesAll(t *testing.T) {
+// One error names all faults of a command line.
+func TestValidate_NamesAllFaults(t *testing.T) {
 	err := given(t, strings.Fields(`--capi --workers=0 --max-pools-per-workspace=-1 --max-waits-per-workspace=-1 --etcd-max-txn-ops=1
 		--verify-interval=0 --history-max-records=-1 --etcd-prefix=ipam --etcd-listen-client-url=http://0.0.0.0:2379 --etcd-certfile=tls.crt
 		--leader-elect --metrics-client-cafile=ca.crt --webhook-ca-file=ca.crt --webhook-peer-host=host:9443 --webhook-service=ns/name`)...).validate()
@@ -111,8 +111,8 @@ func TestValidate_NamesAll(t *testing.T) {
 	}
 }
 
-// Another command refuses what cannot work, too, and says so by its exit code.
-func TestCommands_Usage(t *testing.T) {
+// The other commands refuse a wrong command line, too, with the exit code for wrong usage.
+func TestCommands_RefuseWrongUsage(t *testing.T) {
 	for _, tt := range []struct {
 		line string
 		code int

@@ -23,10 +23,10 @@ var (
 	program  = regexp.MustCompile(`^(/|\.run/)?ipam-controller$`)
 )
 
-// kinds are the workloads of the overlays, by the words that kubectl has for them.
+// kinds has the kind of a workload for each word by which kubectl knows it.
 var kinds = map[string]string{"deploy": "deployment", "deployment": "deployment", "sts": "statefulset", "statefulset": "statefulset"}
 
-// pages returns the commands of each block of the pages for operators, by page. A command that goes on in the next line is one.
+// pages returns the commands in each block of the pages for operators, by page. A command over several lines is joined.
 func pages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -45,14 +45,15 @@ func pages(t *testing.T) map[string][]string {
 	return found
 }
 
-// Every command of the program that a page shows is one that the program has, with flags that it has.
+// The program has each command that a page shows, with the flags that the page gives it.
 func TestPages_CommandsParse(t *testing.T) {
 	seen := 0
 	for page, blocks := range pages(t) {
 		for line := range strings.SplitSeq(strings.Join(blocks, "\n"), "\n") {
 			words := strings.Fields(endings.Split(pieces.ReplaceAllString(line, ""), 2)[0])
 			at := slices.IndexFunc(words, program.MatchString)
-			// A line with … or [ shows a form, and a word before the program is another program, other than kubectl exec.
+			// A line with … or [ is a pattern. If a word stands before the program, the line is one of another program, except
+			// in kubectl exec.
 			if at < 0 || strings.ContainsAny(line, "…[") || (at > 0 && words[at-1] != "--") {
 				continue
 			}
@@ -82,8 +83,9 @@ func parses(root *cobra.Command, args []string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// A block that names the workload of one overlay names that of each: a reader has one of them. A block about one alone
-// says by a flag that it has an embedded or an external etcd. Selectors find the pods of all.
+// A reader has one of the overlays. So a block that names the workload of one overlay also names those of the others,
+// unless a flag in it shows that it is only for an embedded or an external etcd. Selectors match the pods of all
+// overlays.
 func TestPages_FitTheOverlays(t *testing.T) {
 	pods := map[string]labels.Set{}
 	for _, name := range overlays {
@@ -118,7 +120,7 @@ func TestPages_FitTheOverlays(t *testing.T) {
 	}
 }
 
-// The directories, sockets and files that commands in a pod name are those of its overlay.
+// Where a command runs in a pod, its directories, sockets and files are those of the pod's overlay.
 func TestPages_NamePathsOfThePods(t *testing.T) {
 	opts := map[string]*options{"statefulset": parsed(t, workloadOf(t, "dev")), "deployment": parsed(t, workloadOf(t, "ha"))}
 	alone := parsed(t, workloadOf(t, "standalone"))

@@ -13,10 +13,10 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// outputs are the forms of a report.
+// outputs are the values of --output.
 var outputs = []string{"table", "json", "yaml"}
 
-// print writes a report in the form that is wanted.
+// print writes a report in the form of --output.
 func (v *verification) print(w io.Writer, report recover.Report) error {
 	switch v.output {
 	case "json":
@@ -54,7 +54,7 @@ func writeTable(w io.Writer, report recover.Report) error {
 	return table.Flush()
 }
 
-// object names what a finding is about: namespace/name for a claim, else the name.
+// object names the object of a finding: by namespace/name for a claim, else by name.
 func object(f recover.Finding) string {
 	if f.Namespace != "" {
 		return f.Namespace + "/" + f.Name

@@ -2,13 +2,13 @@ package main
 
 import "errors"
 
-// rule is a command line that cannot work, if it is broken, and what to write instead.
+// rule is a rule for command lines: whether this one breaks it, and what to write instead.
 type rule struct {
 	broken bool
 	says   string
 }
 
-// check returns what all broken rules say.
+// check returns an error with the texts of all broken rules; nil: none is broken.
 func check(rules ...rule) error {
 	var errs []error
 	for _, r := range rules {

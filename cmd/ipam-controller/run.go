@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
-// shutdownGrace is how long what is under way may take to end at shutdown.
+// shutdownGrace is how long requests and reconciles may take to end at shutdown.
 const shutdownGrace = 20 * time.Second
 
 // run serves until the context ends.
@@ -71,7 +71,7 @@ func run(ctx context.Context, opts *options) error {
 	return errors.Join(err, store.err(), ledger.Close(), store.Close())
 }
 
-// logged starts the log, with the version in its first line, and returns a context with the logger.
+// logged begins the log with a line about the version, and returns a context with the logger.
 func (o *options) logged(ctx context.Context) context.Context {
 	logger := newLogger(o.verbosity)
 	log.SetLogger(logger)
@@ -80,8 +80,8 @@ func (o *options) logged(ctx context.Context) context.Context {
 	return log.IntoContext(ctx, logger)
 }
 
-// endWith ends the process when a part of it cannot go on. Started again, it reads
-// everything again.
+// endWith ends the process when failed is closed: a part of it cannot go on. When it is started again, the process
+// reads everything again.
 func endWith(ctx context.Context, failed <-chan struct{}, end context.CancelFunc) {
 	select {
 	case <-failed:
@@ -115,10 +115,10 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	return mgr.Start(ctx)
 }
 
-// managerOptions returns the options of a manager, without those about what it serves.
+// managerOptions returns the options that the managers of all commands share.
 func (o *options) managerOptions(ctx context.Context) manager.Options {
 	made := manager.Options{
-		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers
+		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // method servers makes that server
 		PprofBindAddress:        o.pprofAddress,
 		GracefulShutdownTimeout: new(shutdownGrace),
 		BaseContext: func() context.Context {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// nowhere is the address that turns a server off.
+// nowhere is the address for a server that is turned off.
 const nowhere = "0"
 
 // limits of an HTTP server. All fields are required.
@@ -33,8 +33,7 @@ type limits struct {
 // usual are the limits of the metrics server and of the probe server.
 var usual = limits{connections: 64, read: 5 * time.Second, write: 30 * time.Second, idle: 90 * time.Second}
 
-// server makes an HTTP server for a manager to run. It listens at once. It serves TLS if secure
-// is not nil.
+// server makes an HTTP server for a manager to run. It opens the listener at once. If secure is not nil, it serves TLS.
 func (l limits) server(
 	ctx context.Context, name, address string, secure *tls.Config, handler http.Handler,
 ) (*manager.Server, error) {
@@ -57,7 +56,7 @@ func (l limits) server(
 	}, nil
 }
 
-// servers makes the servers that the options ask for: metrics, then probes.
+// servers makes the servers for metrics and for probes, in this order, as far as the options ask for them.
 func (o *options) servers(ctx context.Context, checked *probes) ([]*manager.Server, error) {
 	var wanted []*manager.Server
 	if address := cmp.Or(o.metricsAddress, ":8080"); address != nowhere {
@@ -86,8 +85,8 @@ func metricsHandler() http.Handler {
 	return mux
 }
 
-// probes are the checks behind /healthz and /readyz. The zero value has none. Add all checks
-// before the server starts.
+// probes are the checks behind /healthz and /readyz. The zero value has no checks. All checks must be added before the
+// server starts.
 type probes struct {
 	healthz, readyz healthz.Handler
 }
@@ -110,7 +109,7 @@ func add(to *healthz.Handler, name string, check healthz.Checker) error {
 	return nil
 }
 
-// handler serves /healthz and /readyz, and each check below them, such as /readyz/ledger.
+// handler serves /healthz and /readyz. Each check has a path below them, such as /readyz/ledger.
 func (p *probes) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]http.Handler{"/healthz": &p.healthz, "/readyz": &p.readyz} {

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The servers answer GET and HEAD alone.
+// The servers answer only GET and HEAD.
 func TestServers_AreReadOnly(t *testing.T) {
 	opts, checked := defaults(), &probes{}
 	opts.metricsAddress, opts.probeAddress = "127.0.0.1:0", "127.0.0.1:0"
@@ -53,7 +53,7 @@ func TestServers_AreReadOnly(t *testing.T) {
 // unready is a check that fails.
 func unready(*http.Request) error { return errors.New("not yet") }
 
-// ask returns the HTTP status of the response.
+// ask sends a request, and returns the HTTP status of the response.
 func ask(t *testing.T, method, url string) int {
 	t.Helper()
 	request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+url, nil))(t)
@@ -64,7 +64,7 @@ func ask(t *testing.T, method, url string) int {
 
 // Clients that open many connections and send incomplete requests do not block others: the
 // oldest connections are closed, and a complete request is answered.
-func TestServers_ManyConnections(t *testing.T) {
+func TestServers_CloseTheOldestOfTooManyConnections(t *testing.T) {
 	const many = 600
 	patient := usual
 	patient.read = time.Hour
@@ -90,9 +90,9 @@ func TestServers_ManyConnections(t *testing.T) {
 	}
 }
 
-// A deadline ends each connection: an incomplete request, a response that the client does not
-// read, an idle connection.
-func TestServers_Deadlines(t *testing.T) {
+// A deadline ends each connection: one with an incomplete request, one whose client does not read the response, and an
+// idle one.
+func TestServers_EndSlowConnections(t *testing.T) {
 	ended := make(chan error, 1)
 	endless := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/endless" {
@@ -126,8 +126,8 @@ func TestServers_Deadlines(t *testing.T) {
 	}
 }
 
-// An address in use is an error before the manager starts. The address 0 turns a server off.
-func TestServers_Addresses(t *testing.T) {
+// If an address is in use, there is an error before the manager starts. The address 0 turns a server off.
+func TestServers_FailAtOnceIfTheAddressIsInUse(t *testing.T) {
 	taken := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	opts := defaults()

@@ -18,12 +18,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 )
 
-// store is the etcd that the ledger is kept in.
+// store is the etcd that has the ledger.
 type store struct {
 	client *clientv3.Client
 	txnOps int
-	// failed is closed when the store cannot go on. An external one never
-	// does: it is waited for.
+	// failed is closed when the store cannot go on. That of an external etcd is never closed: the process waits until etcd
+	// is back.
 	failed <-chan struct{}
 	err    func() error
 	// snapshot writes a copy of the whole etcd.
@@ -39,7 +39,7 @@ func openStore(ctx context.Context, opts *options) (*store, error) {
 	return dialEtcd(ctx, opts)
 }
 
-// openPresent opens the store of a ledger that has to be there.
+// openPresent opens a store that must exist: it fails if the data directory of an embedded etcd is missing.
 func (o *options) openPresent(ctx context.Context) (*store, error) {
 	if _, missing := os.Stat(o.etcdDataDir); len(o.etcdServers) == 0 && missing != nil {
 		return nil, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
@@ -62,14 +62,14 @@ func startEtcd(ctx context.Context, opts *options) (*store, error) {
 	}, nil
 }
 
-// etcdConfig says how to reach the external etcd.
+// etcdConfig returns the configuration of a client of the external etcd.
 func (o *options) etcdConfig(ctx context.Context) (clientv3.Config, error) {
 	cfg := clientv3.Config{
 		Endpoints:            o.etcdServers,
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
-		Logger:               zap.NewNop(), // what goes wrong comes back as an error
+		Logger:               zap.NewNop(), // faults are returned as errors
 		Context:              context.WithoutCancel(ctx),
 	}
 	if files, ok := o.etcdFiles(); ok {

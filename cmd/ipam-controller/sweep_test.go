@@ -7,7 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An operator who lets a sweep free nothing, or no share of a large pool, gets that, and not the default.
+// If an operator sets a limit of the sweep to 0, the sweep frees nothing, or no share of a large pool. The 0 does not
+// mean the default.
 func TestSweep_FreesNoMoreThanTheFlagsSay(t *testing.T) {
 	t.Parallel()
 	o := given(t, "--sweep-max-frees=0", "--sweep-max-share=0")

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wholeTimeout is the default of --timeout for a command that ends: enough to read millions of blocks.
+// wholeTimeout is the default of --timeout for a command that does not serve. It is enough to read millions of blocks.
 const wholeTimeout = 10 * time.Minute
 
-// addTimeoutFlag adds the limit of a command that ends.
+// addTimeoutFlag adds the flag --timeout, for a command that does not serve.
 func (o *options) addTimeoutFlag(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", wholeTimeout, "how long the command may take; 0: any time")
 }
 
-// within runs a command for at most --timeout.
+// within calls run, and ends its context after --timeout.
 func (o *options) within(ctx context.Context, run func(context.Context) error) error {
 	if o.timeout <= 0 {
 		return run(ctx)

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// flushGrace is how long the last traces may take to be sent at shutdown.
+// flushGrace is how long it may take at shutdown to send the last traces.
 const flushGrace = 5 * time.Second
 
-// traceOptions say which traces are sent where.
+// traceOptions say how much is traced, and where traces are sent.
 type traceOptions struct {
 	endpoint string
 	ratio    float64
@@ -47,8 +47,8 @@ func (o traceOptions) validate() error {
 	return nil
 }
 
-// startTraces returns what makes traces, and what sends the last of them when all
-// else has ended. Without an endpoint there is no tracer.
+// startTraces returns a tracer, and a function that sends the last traces once all else has ended. Without an endpoint
+// the tracer is nil.
 func startTraces(ctx context.Context, opts traceOptions) (trace.Tracer, func(), error) {
 	if opts.endpoint == "" {
 		return nil, func() {}, nil

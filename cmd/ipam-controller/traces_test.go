@@ -40,7 +40,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func TestTraces_Off(t *testing.T) {
+func TestTraces_AreOffWithoutAnEndpoint(t *testing.T) {
 	tracer, flush, err := startTraces(t.Context(), traceOptions{})
 	if tracer != nil || err != nil {
 		t.Errorf("without an endpoint there is a tracer %v, error %v", tracer, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/recover"
 )
 
-// The exit codes of verify, beside 0.
+// These are the exit codes of verify beside 0.
 const (
 	exitFindings = 1
 	exitUsage    = 2
@@ -87,7 +87,7 @@ func (v *verification) validate() error {
 	return err
 }
 
-// run verifies, repairs if that is wanted, and prints what is found.
+// run verifies, repairs if --repair is set, and prints the findings.
 func (v *verification) run(ctx context.Context) error {
 	report, err := v.find(ctx)
 	if err == nil && v.repair && report.Repairs() > 0 {
@@ -105,7 +105,7 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// find asks the running controller, or reads where there is none.
+// find asks the running controller for a report. If none runs, it makes the report itself.
 func (v *verification) find(ctx context.Context) (recover.Report, error) {
 	if v.socket() != "" {
 		report, err := recover.Ask(ctx, v.socket())
@@ -116,7 +116,7 @@ func (v *verification) find(ctx context.Context) (recover.Report, error) {
 	return v.read(ctx)
 }
 
-// mend shows what there is to repair, has it done, and looks what is left.
+// mend shows the findings that can be repaired, asks the controller to repair these, and returns a new report.
 func (v *verification) mend(ctx context.Context, report recover.Report) (recover.Report, error) {
 	fmt.Fprintln(v.says, "to be repaired:")
 	if err := writeTable(v.says, repairable(report)); err != nil {
@@ -132,7 +132,7 @@ func (v *verification) mend(ctx context.Context, report recover.Report) (recover
 	return v.find(ctx)
 }
 
-// repairable is the part of a report that can be repaired.
+// repairable returns the part of a report that can be repaired.
 func repairable(report recover.Report) recover.Report {
 	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f recover.Finding) bool {
 		return f.Repair == ""
@@ -140,7 +140,7 @@ func repairable(report recover.Report) recover.Report {
 	return report
 }
 
-// read compares by itself, with neither a manager nor an allocator.
+// read makes a report without a controller.
 func (v *verification) read(ctx context.Context) (report recover.Report, err error) {
 	ctx = log.IntoContext(ctx, newLogger(v.verbosity))
 	ground, err := findGround(ctx, v.options)
@@ -159,14 +159,14 @@ func (v *verification) read(ctx context.Context) (report recover.Report, err err
 	return verifier.Verify(ctx)
 }
 
-// verifying are the options of a verifier of a store.
+// verifying returns the options of a verifier of the ledger in a store.
 func (o *options) verifying(store *store) recover.VerifierOptions {
 	opts := o.verify
 	opts.Ledger = o.reader(store)
 	return opts
 }
 
-// reader reads the ledger in a store.
+// reader returns a reader of the ledger in a store.
 func (o *options) reader(store *store) allocator.Reader {
 	return allocator.Reader{Client: store.client, Prefix: o.etcdPrefix}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
-// built is the version of this program, and of the Go that built it.
+// built names the version of this program, and that of the Go that built it.
 func built() string { return fmt.Sprintf("%s, %s", build.Version(), build.Go()) }
 
 func newVersionCommand() *cobra.Command {

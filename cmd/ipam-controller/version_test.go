@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The command and the flag, which other programs have, say the same.
+// The command version and the flag --version, which other programs have, print the same.
 func TestVersion_ByCommandAndFlag(t *testing.T) {
 	want := regexp.MustCompile(`^ipam-controller \S+, go1\.\S+\n$`)
 	for _, arg := range []string{"version", "--version"} {

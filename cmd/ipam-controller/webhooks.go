@@ -15,11 +15,11 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// webhookConnections is the number of open connections to the webhooks; one more closes the
-// oldest of those without the token. A shard has as many as CREATEs in flight, unless it speaks HTTP/2.
+// webhookConnections is the number of open connections to the webhooks. One more closes the oldest of those without the
+// token. A shard has as many connections as CREATEs in flight, unless it speaks HTTP/2.
 const webhookConnections = 1024
 
-// webhookOptions say where kcp reaches the webhooks that answer the CREATE of claims.
+// webhookOptions say where kcp reaches the webhooks, which answer the CREATE of claims.
 type webhookOptions struct {
 	address string
 	url     string
@@ -63,7 +63,7 @@ func (o *webhookOptions) validate(standalone bool) error {
 	), err)
 }
 
-// endpoint is where the webhooks are reached that listen at an address.
+// endpoint returns the endpoint at which kcp reaches the webhooks that listen at this address.
 func (o *webhookOptions) endpoint(listening *net.TCPAddr) (door.Endpoint, error) {
 	if o.service != "" {
 		endpoint, err := door.ParseService(o.service)
@@ -92,7 +92,7 @@ func reachable(listening net.IP) string {
 	if len(listening) > 0 && !listening.IsUnspecified() {
 		return listening.String()
 	}
-	own, _ := net.InterfaceAddrs() // without them there is no network
+	own, _ := net.InterfaceAddrs() // without them, there is no network
 	for _, address := range own {
 		if of, ok := address.(*net.IPNet); ok && of.IP.IsGlobalUnicast() {
 			return of.IP.String()
@@ -101,7 +101,7 @@ func reachable(listening net.IP) string {
 	return "127.0.0.1"
 }
 
-// listen returns the door that the options ask for. It listens at once. Without one it has no
+// listen returns the options of the door, with a listener that is open. If no address is configured, they have no
 // listener.
 func (o *webhookOptions) listen(ctx context.Context) (door.Options, error) {
 	opts := door.Options{Namespace: workspaces.ControllerNamespace, Account: workspaces.ControllerAccount, Files: o.files}

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Without a URL, kcp is told the port that is listened on.
-func TestWebhooks_Listen(t *testing.T) {
+// If no URL is given, kcp is told the port at which the webhooks listen.
+func TestWebhooks_TellKCPTheirPort(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1", "[::1]:0": "::1"} {
 		opts := must.Get((&webhookOptions{address: address}).listen(t.Context()))(t)
 		_, port, err := net.SplitHostPort(opts.Listener.Addr().String())
@@ -38,8 +38,8 @@ func TestWebhooks_Listen(t *testing.T) {
 	}
 }
 
-// Other replicas are told an address that leads to this one from elsewhere, with the port that is listened on.
-func TestWebhooks_Peer(t *testing.T) {
+// The other replicas are told an address by which they reach this replica, with the port at which its webhooks listen.
+func TestWebhooks_TellReplicasAReachableAddress(t *testing.T) {
 	for _, tt := range []struct{ address, peer, want string }{
 		{"127.0.0.1:0", "", "127.0.0.1"},
 		{"[::1]:0", "", "::1"},
@@ -58,8 +58,8 @@ func TestWebhooks_Peer(t *testing.T) {
 	}
 }
 
-// Replicas tell one another the addresses of their pods, and the NetworkPolicy lets them reach the webhooks there.
-func TestDeploy_Peers(t *testing.T) {
+// Each replica tells the others the address of its pod, and the NetworkPolicy lets them reach the webhooks there.
+func TestDeploy_LetsReplicasReachEachOther(t *testing.T) {
 	container := workloadOf(t, "ha").pod.Spec.Containers[0]
 	if !slices.Contains(container.Args, "--webhook-peer-host=$(POD_IP)") || !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
 		return e.Name == "POD_IP" && e.ValueFrom.FieldRef.FieldPath == "status.podIP"
@@ -75,9 +75,9 @@ func TestDeploy_Peers(t *testing.T) {
 	}
 }
 
-// In each overlay a Service leads to the port of the webhooks, by the name that the flags say, and
-// the NetworkPolicy lets kcp in.
-func TestDeploy_Webhooks(t *testing.T) {
+// In each overlay, the Service that the flags name leads to the port of the webhooks, and the NetworkPolicy lets kcp
+// in.
+func TestDeploy_LetsKCPReachTheWebhooks(t *testing.T) {
 	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
 			objects, w := overlaid(t, name), workloadOf(t, name)
