@@ -17,12 +17,12 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// field is a column of a plan, a value of it, and the flag of create that says the same; empty for the
-// column's own name.
+// field is a column of a plan with a value, and the flag of create for the same field; empty: the flag has the name of
+// the column.
 type field struct{ column, value, flag string }
 
-// The commands create what a row of a plan describes, whatever it has: each column that a row may have has
-// a flag, by which the same object is created.
+// Whatever object a row of a plan can describe, the commands can create it: for each column there is a flag, and both
+// make the same object.
 func TestCreate_HasWhatImportHas(t *testing.T) {
 	described := []field{{"labels", "site=fra", ""}, {"description", "of the lab", ""}}
 	pool := append([]field{
@@ -47,7 +47,7 @@ func TestCreate_HasWhatImportHas(t *testing.T) {
 		compareCreate(t, "pool", fields, &ipamv1alpha1.IPPool{}, func(p *plan.Plan) client.Object { return p.Pools[0].IPPool })
 	}
 
-	// A length and a host are other words for a CIDR.
+	// The columns length and host are other ways to write a CIDR.
 	known := map[string][]field{"pool": slices.Concat(pool, child, byClass, []field{{column: "length"}}), "claim": append(claim, field{column: "length"}, field{column: "host"}, field{column: "class"})}
 	for kind, fields := range known {
 		for _, column := range plan.Columns() {
@@ -79,7 +79,7 @@ func problemsOf(wrong []plan.Problem) string {
 	return said.String()
 }
 
-// compareCreate creates an object by flags, and by a row of a plan, and compares them.
+// compareCreate creates an object with flags, reads one from a row of a plan, and compares them.
 func compareCreate(t *testing.T, kind string, fields []field, created client.Object, planned func(*plan.Plan) client.Object) {
 	t.Helper()
 	columns, cells, args := "kind,name", kind+",lab", []string{kind, "create", "lab", "--dry-run=client", "-o", "json"}

@@ -30,12 +30,12 @@ const forged = "FORGED"
 // characters that begin a new line or a new cell.
 const hostile = "x\x1b[2J\x1b[31mred\x1b]0;title\x07\r\n" + forged + "\t\t" + forged + "\v\f\b\x00\u009b1m\u0085\x7f\u2028" + forged + "\u202e\u2066\U000e0001"
 
-// evil is a server with a hostile text in every string field.
+// evil is a server that has a hostile text in every string field.
 type evil struct {
 	*testing.T
 	*httptest.Server
 	bound      bool   // claims and pools have blocks, and valid CIDRs
-	endpoint   string // of the export
+	endpoint   string // the URL of an endpoint of the export
 	controller *httptest.Server
 }
 
@@ -49,14 +49,14 @@ func newEvil(t *testing.T, bound bool) *evil {
 	return e
 }
 
-// secure returns the flags that reach the server by TLS, with a token: without TLS none is sent.
+// secure returns the flags that reach the server by TLS, with a token. Without TLS no token is sent.
 func (e *evil) secure() []string {
 	front := httptest.NewTLSServer(http.HandlerFunc(e.serve))
 	e.Cleanup(front.Close)
 	return []string{"--server", front.URL, "--insecure-skip-tls-verify", "--token", "secret"}
 }
 
-// tell answers for the history.
+// tell answers requests for the history.
 func (e *evil) tell(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Has("claim") {
 		http.Error(w, hostile, http.StatusForbidden)
@@ -100,7 +100,7 @@ func (e *evil) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer writes an object. A command whose time is over reads it no more.
+// answer writes an object. A command whose time is over may have stopped reading.
 func (e *evil) answer(w http.ResponseWriter, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	raw, err := json.Marshal(object)
@@ -117,7 +117,7 @@ func (e *evil) watch(w http.ResponseWriter, plural string) {
 	}
 }
 
-// one returns the object that the server has of a kind; nil for an unknown kind.
+// one returns the object of a kind that the server has; nil for an unknown kind.
 func (e *evil) one(plural string) client.Object {
 	var object client.Object
 	switch plural {
@@ -145,7 +145,7 @@ func (e *evil) one(plural string) client.Object {
 	return object
 }
 
-// shape gives an object the values that a command needs to show the rest of it.
+// shape gives an object the values without which a command would not show the rest of it.
 func (e *evil) shape(object client.Object) {
 	refused := []metav1.Condition{
 		{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: hostile, Message: hostile + "; " + hostile},
@@ -183,7 +183,7 @@ func (e *evil) shape(object client.Object) {
 	}
 }
 
-// list returns the list of a kind; nil for an unknown kind.
+// list returns a list of a kind; nil for an unknown kind.
 func (e *evil) list(plural string) any {
 	object := e.one(plural)
 	if object == nil {
@@ -205,7 +205,7 @@ func apiVersionOf(object client.Object) string {
 	return ipamv1alpha1.GroupVersion.String()
 }
 
-// fill sets every string in a value, and every pointer, list and map.
+// fill sets every string inside a value to the hostile text. It makes every pointer, list and map non-empty.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

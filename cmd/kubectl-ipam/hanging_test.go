@@ -19,19 +19,19 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// patience is how long a command may take here, on a busy machine.
+// patience is how long a command may take in a test, on a busy machine.
 const patience = 20 * time.Second
 
-// needs are the words that a command takes after its name, and the flags that it cannot do without. A command that is not
-// here is called with its name alone, and a usage error fails the test.
+// needs has the arguments and flags without which a command cannot be called. Any other command is called by its name
+// alone. If it needs more, it ends with a usage error, which fails the test.
 var needs = map[string]string{
 	"address show": "10.0.0.1", "claim move": "x --to-name y", "claim pin": "x", "claim release": "x", "claim show": "x", "class create": "x --family IPv4", "class show": "x",
 	"controller-kubeconfig": "root:x", "grant": "ipam-viewer --user x", "history": "10.0.0.1", "import": "FILE", "pool create": "x --cidr 10.0.0.0/8",
 	"pool next": "x --length 28", "pool release": "x", "pool show": "x", "tenant bind": "root:x", "why": "x",
 }
 
-// Each command that asks a server ends soon, says why, and with the code of a server that is away, when the server is
-// down, hangs, or never comes to the end of an answer.
+// If a server is down, hangs, or never ends its answer, each command that asks a server ends soon, says why, and has
+// the exit code for a server that is away.
 func TestCommands_EndWithoutAServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "plan.csv")
@@ -62,7 +62,7 @@ func TestCommands_EndWithoutAServer(t *testing.T) {
 	}
 }
 
-// leaves returns the commands below one that do something, by the words that call them.
+// leaves returns the commands below cmd that have no commands of their own, each by the words that call it.
 func leaves(cmd *cobra.Command, path string) (found []string) {
 	if !cmd.HasSubCommands() {
 		return []string{path}

@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// own are the commands of this program, without those of cobra.
+// own returns the commands of this program, without those that cobra adds.
 func own(t *testing.T) []*cobra.Command {
 	t.Helper()
 	var found []*cobra.Command
@@ -27,7 +27,8 @@ func own(t *testing.T) []*cobra.Command {
 	return found
 }
 
-// The help of each command explains it, shows it in use, and fits a terminal. Each takes the connection flags of kubectl.
+// The help of each command explains it, has an example, and fits a terminal. Each command takes the connection flags of
+// kubectl.
 func TestHelp_Explains(t *testing.T) {
 	for _, cmd := range own(t) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {

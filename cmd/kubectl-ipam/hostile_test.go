@@ -42,7 +42,7 @@ var lines = []string{
 	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
 }
 
-// No command prints a control character of a hostile server, or a line that the server made up.
+// No command prints a control character from a hostile server, nor lets the server begin a line.
 func TestHostile_NoCommandPrintsControlCharacters(t *testing.T) {
 	for _, given := range []struct {
 		bound    bool
@@ -65,11 +65,12 @@ func TestHostile_NoCommandPrintsControlCharacters(t *testing.T) {
 	}
 }
 
-// retrying are the commands that go on for long: when the server refuses everything, or until they are stopped.
+// retrying are the commands that run for long: they retry while the server refuses everything, or serve until they are
+// stopped.
 var retrying = []string{"ui", "init", "tenant bind root:acme", "controller-kubeconfig"}
 
-// Every command is in one of the two lists.
-func TestHostile_EveryCommand(t *testing.T) {
+// Each command is tried with a hostile server: it is in lines or in retrying.
+func TestHostile_TriesEveryCommand(t *testing.T) {
 	for _, cmd := range own(t) {
 		_, path, _ := strings.Cut(cmd.CommandPath(), "kubectl ipam ")
 		tried := func(line string) bool { return strings.HasPrefix(line+" ", path+" ") }
@@ -79,7 +80,7 @@ func TestHostile_EveryCommand(t *testing.T) {
 	}
 }
 
-// Errors of the server are printed without its control characters.
+// Errors from the server are printed without their control characters.
 func TestHostile_ErrorsHaveNoControlCharacters(t *testing.T) {
 	server := newEvil(t, false)
 	for _, line := range retrying {
@@ -93,7 +94,7 @@ func TestHostile_ErrorsHaveNoControlCharacters(t *testing.T) {
 	}
 }
 
-// obeyed names the fault of an output; empty if there is none.
+// obeyed says which hostile text an output obeys; empty: none.
 func obeyed(shown string, coloured screen.Paint) string {
 	if coloured {
 		shown = screen.Colour.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\x1b[31mred", "\x00"), func(string) string { return "" })
@@ -109,10 +110,10 @@ func obeyed(shown string, coloured screen.Paint) string {
 	return ""
 }
 
-// commands reports whether a rune is unprintable, line ends excepted.
+// commands reports whether a rune is unprintable. A line end is not.
 func commands(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }
 
-// split splits a command line into words. The hostile text is one word.
+// split splits a command line into words, but keeps the hostile text as one word.
 func split(line string) []string {
 	words := strings.Split(strings.ReplaceAll(line, hostile, "\xff"), " ")
 	for i := range words {
@@ -156,9 +157,9 @@ func TestHostile_DataIsFaithful(t *testing.T) {
 	}
 }
 
-// The output of a template is escaped on a terminal, line ends and tabs excepted. A program
-// that reads it gets the values as they are.
-func TestHostile_Templates(t *testing.T) {
+// On a terminal, the output of a template is escaped, except for line ends and tabs. If a program reads the output, it
+// gets the values as they are.
+func TestHostile_EscapesTemplatesOnATerminal(t *testing.T) {
 	server := newEvil(t, true)
 	for _, format := range []string{"jsonpath={.metadata.name}", "go-template={{.metadata.name}}"} {
 		for _, terminal := range []bool{false, true} {
@@ -177,8 +178,8 @@ func TestHostile_Templates(t *testing.T) {
 	}
 }
 
-// A tenant that names a server of its own as the endpoint of the export gets no request.
-func TestReach_OwnServerOfATenant(t *testing.T) {
+// If a tenant publishes a server of its own as the endpoint of the export, that server gets no request.
+func TestReach_AsksNoServerOfATenant(t *testing.T) {
 	asked := 0
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	defer thief.Close()
@@ -197,7 +198,7 @@ func TestReach_OwnServerOfATenant(t *testing.T) {
 }
 
 // The answers of a hostile controller are printed without control characters.
-func TestHostile_History(t *testing.T) {
+func TestHostile_HistoryHasNoControlCharacters(t *testing.T) {
 	server := newEvil(t, true)
 	access := server.secure()
 	for line, want := range map[string]string{
@@ -213,8 +214,8 @@ func TestHostile_History(t *testing.T) {
 	}
 }
 
-// A tenant that names a server of its own as the controller of the platform gets no request, and neither does one to which the
-// controller redirects.
+// If a tenant publishes a server of its own as the controller of the platform, that server gets no request. Nor does a
+// server to which the controller redirects.
 func TestHistory_SendsNoTokenToAThief(t *testing.T) {
 	server := newEvil(t, true)
 	access, asked := server.secure(), 0
@@ -223,7 +224,7 @@ func TestHistory_SendsNoTokenToAThief(t *testing.T) {
 		http.Redirect(w, r, server.URL+"/thief", http.StatusTemporaryRedirect)
 	})
 	there := server.controller.URL
-	server.controller.URL = strings.Replace(there, "127.0.0.1", "example.com", 1) // for which its certificate is valid, too
+	server.controller.URL = strings.Replace(there, "127.0.0.1", "example.com", 1) // its certificate is valid for that, too
 	for _, tt := range []struct {
 		args  []string
 		asked int

@@ -23,8 +23,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)   // the second interrupt ends the program, whatever it waits for
-	klog.SetLogger(logr.Discard()) // what fails is in the error
+	context.AfterFunc(ctx, stop)   // a second interrupt ends the program at once
+	klog.SetLogger(logr.Discard()) // each failure is in an error
 	log.SetLogger(logr.Discard())
 	s := session.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	code := s.Execute(ctx, newRoot(s), os.Args[1:])

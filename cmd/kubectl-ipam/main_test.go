@@ -12,10 +12,12 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// askedByMain is the variable that makes this test the program, with its server.
+// askedByMain is an environment variable. If it has the URL of a server, the test binary runs as the program, and asks
+// this server.
 const askedByMain = "IPAM_TEST_SERVER"
 
-// A server that does not answer holds nobody who interrupts again: discovery takes no context, and ends after half a minute.
+// If a server does not answer, a second interrupt ends the program. The first one may not: discovery takes no context,
+// and ends only after half a minute.
 func TestMain_EndsAtTheSecondInterrupt(t *testing.T) {
 	if server := os.Getenv(askedByMain); server != "" {
 		os.Args = []string{"kubectl-ipam", "--server", server, "version"}

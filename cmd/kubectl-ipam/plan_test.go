@@ -20,8 +20,8 @@ func planFile(t *testing.T, name, text string) string {
 	return file
 }
 
-// A plan is checked by itself without a server.
-func TestImport_WithoutServer(t *testing.T) {
+// A plan is checked for its own contradictions without a server.
+func TestImport_ChecksAPlanWithoutAServer(t *testing.T) {
 	for format, name := range map[string]string{"": "import_table", "json": "import_json", "csv": "import_csv", "name": "import_name"} {
 		s := stage.New(t)
 		t.Chdir("testdata")
@@ -38,8 +38,8 @@ func TestImport_WithoutServer(t *testing.T) {
 	}
 }
 
-// A plan with many wrong lines names fifty of them, and as JSON all.
-func TestImport_ManyWrongLines(t *testing.T) {
+// If a plan has many wrong lines, fifty of them are named. As JSON, all are.
+func TestImport_NamesFiftyWrongLines(t *testing.T) {
 	file := planFile(t, "plan.csv", "kind,cidr\n"+strings.Repeat("claim,10.0.0.1/8\n", 60))
 	s := stage.New(t)
 	code := s.Execute(t.Context(), newRoot(s.Session), []string{"import", file, "--dry-run=client", "-o", "json"})
@@ -51,7 +51,7 @@ func TestImport_ManyWrongLines(t *testing.T) {
 	}
 }
 
-func TestImport_Usage(t *testing.T) {
+func TestImport_RefusesWrongUsage(t *testing.T) {
 	csv := planFile(t, "plan.csv", "kind,cidr\nclaim,10.0.0.1\n")
 	for name, test := range map[string]struct {
 		args []string
@@ -83,8 +83,8 @@ func TestImport_Usage(t *testing.T) {
 	}
 }
 
-// A plan from stdin is a table or manifests, as its text says.
-func TestImport_Stdin(t *testing.T) {
+// A plan from stdin is read as a table or as manifests, depending on its text.
+func TestImport_ReadsStdinInBothForms(t *testing.T) {
 	manifest := "# a pool\n\nkind: IPPool\napiVersion: ipam.miloapis.com/v1alpha1\nmetadata: {name: p}\nspec: {cidr: 10.0.0.0/8}\n"
 	for text, args := range map[string][]string{
 		"kind;name;cidr\npool;p;10.0.0.0/8\n": {"import", "-"},
@@ -104,7 +104,7 @@ func TestImport_Stdin(t *testing.T) {
 }
 
 // A file that is too large is refused before it is read as a plan.
-func TestImport_TooLarge(t *testing.T) {
+func TestImport_RefusesTooLargeFiles(t *testing.T) {
 	file := planFile(t, "plan.csv", "kind,cidr\n")
 	must.Do(t, os.Truncate(file, transfer.MostPlan+1))
 	s := stage.New(t)

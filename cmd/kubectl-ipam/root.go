@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
-// newRoot is kubectl ipam with everything below it.
+// newRoot makes kubectl ipam with all of its commands.
 func newRoot(s *session.Session) *cobra.Command {
 	root := session.Group(&cobra.Command{
 		Use:         "kubectl-ipam",
@@ -44,14 +44,14 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
-	// without -v, which is the verbosity of kubectl
+	// This flag has no short form, as -v is the verbosity of kubectl.
 	root.Flags().Bool("version", false, "Print the version of this program")
 	root.SetVersionTemplate("kubectl ipam {{.Version}}\n")
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)
 	s.Flags.AddFlags(root.PersistentFlags())
-	// All of kubectl's work; these are the ones to show with every command.
+	// All flags of kubectl work. The help shows only these.
 	shown := []string{"as", "context", "kubeconfig", "namespace", "request-timeout", "server"}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
 	root.AddCommand(claim.New(s), pool.New(s), class.New(s), network.New(s), address.New(s), address.NewHistory(s),

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// A wrong command line does nothing, and the error says what to write.
-func TestUsage(t *testing.T) {
+// A wrong command line does nothing. The error says what to write instead.
+func TestUsage_SaysWhatToWriteInstead(t *testing.T) {
 	for line, want := range map[string]string{
 		"clam":                      `did you mean "claim"?`,
 		"claim crate":               `did you mean "create"?`,
@@ -104,7 +104,7 @@ func TestUsage(t *testing.T) {
 }
 
 // Commands that need no server work without one.
-func TestWithoutServer(t *testing.T) {
+func TestCommands_WorkWithoutAServer(t *testing.T) {
 	for line, name := range map[string]string{
 		"": "help", "claim create --help": "help_claim_create",
 		"claim create web --class internal --length 28 --dry-run":                        "dry_run",
@@ -123,14 +123,14 @@ func TestWithoutServer(t *testing.T) {
 		!strings.Contains(s.Printed.String(), "kind: APIExport") || !strings.Contains(s.Printed.String(), "kind: CustomResourceDefinition") {
 		t.Errorf("init --dry-run ended with %d and %s", code, s.Said)
 	}
-	for _, line := range []string{"version --client", "claim create web --pool lab --workspace= --dry-run"} { // whose help says what an empty value means
+	for _, line := range []string{"version --client", "claim create web --pool lab --workspace= --dry-run"} { // their help says what it means
 		if code := s.Execute(t.Context(), newRoot(s.Session), strings.Fields(line)); code != exit.OK {
 			t.Errorf("kubectl ipam %s ended with %d and said %q; want %d", line, code, s.Said, exit.OK)
 		}
 	}
 }
 
-// A command in a hint reaches the server that the user has named, as the same user.
+// A command in a hint reaches the server that the user has given, as the same user.
 func TestHints_KeepTheConnection(t *testing.T) {
 	server := newEvil(t, false)
 	s := stage.New(t)
@@ -140,8 +140,8 @@ func TestHints_KeepTheConnection(t *testing.T) {
 	}
 }
 
-// Each verb that users of kubectl know is a command of each noun, or is answered with the command to use.
-func TestUsage_VerbsOfKubectl(t *testing.T) {
+// For each noun, each verb that users know from kubectl is a command, or the error names the command to use.
+func TestUsage_AnswersTheVerbsOfKubectl(t *testing.T) {
 	for _, noun := range []string{"claim", "claims", "pool", "class", "address", "tenant"} {
 		for _, verb := range []string{"get", "describe", "show", "list", "ls", "delete", "rm", "release", "edit", "history"} {
 			s := stage.New(t)
@@ -153,8 +153,8 @@ func TestUsage_VerbsOfKubectl(t *testing.T) {
 	}
 }
 
-// The version is shown to programs as well.
-func TestVersion_Output(t *testing.T) {
+// The version is also printed for programs.
+func TestVersion_IsPrintedAsData(t *testing.T) {
 	for _, format := range []string{output.JSON, output.YAML} {
 		s := stage.New(t)
 		if code := s.Execute(t.Context(), newRoot(s.Session), []string{"version", "--client", "-o", format}); code != exit.OK {
@@ -169,8 +169,8 @@ func TestVersion_Output(t *testing.T) {
 	}
 }
 
-// The flag asks no server, as that of most programs.
-func TestVersion_Flag(t *testing.T) {
+// Like that of most programs, the flag --version asks no server.
+func TestVersion_FlagAsksNoServer(t *testing.T) {
 	s := stage.New(t)
 	code := s.Execute(t.Context(), newRoot(s.Session), []string{"--version"})
 	if got, want := s.Printed.String(), "kubectl ipam "+build.Version()+"\n"; code != exit.OK || got != want {
@@ -183,8 +183,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// What cannot be written is an error.
-func TestFullDisk(t *testing.T) {
+// If the output cannot be written, this is an error.
+func TestWrite_FailsOnAFullDisk(t *testing.T) {
 	for _, line := range []string{"--help", "version --client", "version --client -o json", "init --dry-run", "claim create a --dry-run", "claim create a --dry-run -o name"} {
 		s := stage.New(t)
 		streams, _, _, errs := genericiooptions.NewTestIOStreams()

@@ -1,4 +1,4 @@
-// Package address is kubectl ipam address.
+// Package address has the commands kubectl ipam address and kubectl ipam history.
 package address
 
 import (
@@ -88,7 +88,7 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 	return nil
 }
 
-// look reads the visible holders of a block, and the pools.
+// look reads the visible holders of a block, and the visible pools.
 func look(ctx context.Context, s *session.Session, block netip.Prefix) (found seen, err error) {
 	found.block = block
 	if found.View, err = s.View(ctx); err != nil {
@@ -102,8 +102,8 @@ func look(ctx context.Context, s *session.Session, block netip.Prefix) (found se
 	return found, exit.IgnoreUnseen(err)
 }
 
-// warn says which pools that have some of the block share addresses with another workspace: there may be a second
-// holder.
+// warn warns of the pools that have some of the block, and share addresses with a pool of another workspace: the block
+// may have a second holder.
 func (f *seen) warn(s *session.Session) {
 	for i := range f.pools {
 		pool := &f.pools[i]
@@ -115,7 +115,8 @@ func (f *seen) warn(s *session.Session) {
 	}
 }
 
-// sayUnheld says the state of the block in each pool: on stderr beside data, and if it is not known.
+// sayUnheld prints the state of the block in each pool. It prints to stderr if data goes to stdout, or if a state is
+// not known.
 func (f *seen) sayUnheld(s *session.Session, data bool) error {
 	states, err := unheld(f.View, f.block, f.pools, f.allocations)
 	say := s.Out
@@ -128,7 +129,7 @@ func (f *seen) sayUnheld(s *session.Session, data bool) error {
 	return err
 }
 
-// overlapping returns the allocations that hold some of a block.
+// overlapping returns the allocations that have some addresses of a block.
 func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []ipamv1alpha1.IPAllocation {
 	var held []ipamv1alpha1.IPAllocation
 	for i := range allocations {
@@ -140,8 +141,9 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 	return held
 }
 
-// unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of
-// it answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
+// unheld returns the state of a block without a visible holder in each visible pool. If a child pool has all of the
+// block, it answers in place of its parent. It is an error if no pool has the block, or if the block may have a holder
+// that the caller does not see.
 func unheld(
 	r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation,
 ) ([]space.State, error) {
@@ -160,8 +162,8 @@ func unheld(
 	return found, nil
 }
 
-// describe shows an allocation. Its scope includes that of its pool, if the caller sees it: networks may have the same
-// addresses.
+// describe shows an allocation. If the caller sees its pool, the scope shown includes that of the pool, because several
+// networks may have the same addresses.
 func (f *seen) describe(s *session.Session, a *ipamv1alpha1.IPAllocation) {
 	r, page, scope := f.View, s.Page(), maps.Clone(a.Spec.Scope)
 	for i := range f.pools {

@@ -72,7 +72,7 @@ code is 0 even if no holder is found.`,
 	return cmd
 }
 
-// parse makes the query of arguments and flags.
+// parse sets the query from the arguments and flags.
 func (o *history) parse(args []string) (err error) {
 	if len(args) == 1 {
 		if o.query.Prefix, err = lookup.ParsePrefix(args[0]); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// The states of an address are told apart, and the innermost pool answers.
-func TestStates(t *testing.T) {
+// Each state of an address has its own words, and the innermost pool gives the answer.
+func TestUnheld_AnswersFromTheInnermostPool(t *testing.T) {
 	counted := func(pool *ipamv1alpha1.IPPool, allocated string) ipamv1alpha1.IPPool {
 		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: allocated, Available: "0"}
 		return *pool
@@ -75,7 +75,7 @@ func TestStates(t *testing.T) {
 }
 
 // An allocated address is shown with its holder.
-func TestAddressShow(t *testing.T) {
+func TestAddressShow_NamesTheHolder(t *testing.T) {
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
 	web.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-1"))
 	r := &session.View{Path: "root:team-a", Paths: map[string]string{}}
@@ -88,7 +88,8 @@ func TestAddressShow(t *testing.T) {
 	}
 }
 
-// An address in a network shows which one that is: another network may have the same address. The pool of the network says it.
+// If an address is in a network, the network is shown, because another network may have the same address. The pool of
+// the network names it.
 func TestAddressShow_NamesTheNetwork(t *testing.T) {
 	host := gen.Allocation("host", "subnet-red", "10.0.0.5/32")
 	host.Spec.Scope = ipamv1alpha1.Scope(gen.Within("vrf", "blue"))
@@ -102,8 +103,9 @@ func TestAddressShow_NamesTheNetwork(t *testing.T) {
 	}
 }
 
-// What is known of a block without a holder is an answer; a block that others may hold, or in no pool, is not found.
-func TestUnheld(t *testing.T) {
+// If it is known that nobody holds a block, that is an answer. If others may hold it, or no pool has it, the error is
+// that of an object that is not found.
+func TestUnheld_FailsIfTheStateIsUnknown(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Excludes("192.0.2.16/28")), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "0", Available: "256"}
 	lent := stage.Ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27)

@@ -19,7 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// Releasing a pool of a circle releases each pool of it once. Pools that the system has made go by themselves.
+// When a pool is released that is its own ancestor, each pool of the circle is released once. Pools that the system has
+// made are left out: they go by themselves.
 func TestEstate_HasEachPoolOnce(t *testing.T) {
 	t.Parallel()
 	made := gen.Pool("made", gen.ChildOf("own", 24))
@@ -38,7 +39,7 @@ func TestEstate_HasEachPoolOnce(t *testing.T) {
 	}
 }
 
-// held returns a range claim, or an endpoint if its block is given so, in a pool of this workspace or of another one.
+// held returns a bound claim, for a block or a range, in a pool of this workspace or of another one.
 func held(name, cidr, pool, workspace string, as ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 	ref := ipamv1alpha1.PoolRef{Name: pool}
 	if workspace != "" {
@@ -47,8 +48,9 @@ func held(name, cidr, pool, workspace string, as ...gen.ClaimOption) *ipamv1alph
 	return stage.Bound(gen.Claim(name, as...), cidr, ref)
 }
 
-// Inside a range are the claims in its pool and in pools below, by the names of the pools; in pools of another workspace, by
-// block and scope, as another network may have the same addresses.
+// The claims inside a range are those in its pool and in the pools below it, found by the names of the pools. If the
+// pools are in another workspace, the claims are found by block and scope, because another network may have the same
+// addresses.
 func TestOfRanges_FindsClaimsInside(t *testing.T) {
 	t.Parallel()
 	for name, workspace := range map[string]string{"pools of this workspace": "", "pools of the platform": "root:ipam"} {
@@ -89,7 +91,7 @@ func claims(n int) (made []client.Object) {
 	return made
 }
 
-// A level is released when the one before it is through.
+// The claims of a level are released when all of the level before are.
 func TestRun_ReleasesALevelBeforeTheNext(t *testing.T) {
 	inner, outer := claims(40), claims(3)
 	var mu sync.Mutex
@@ -108,8 +110,8 @@ func TestRun_ReleasesALevelBeforeTheNext(t *testing.T) {
 	}))
 }
 
-// After a failure, the others of the level are released, no other level is begun where few may fail, and the error says how far
-// it came, and ends as the failure does.
+// After a failure, the others of the level are released. If only a few releases may fail, no further level is begun.
+// The error says how many claims were released, and has the exit code of the failure.
 func TestRun_SaysWhatIsLeft(t *testing.T) {
 	inner, outer := claims(40), claims(1)
 	failed := exit.Fail(exit.Forbidden, "ask for the role", "no")
@@ -127,7 +129,7 @@ func TestRun_SaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// An interruption ends it early, and says how far it came.
+// An interrupt ends the run early, and the error says how many claims were released.
 func TestRun_SaysWhatIsLeftWhenInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	var mu sync.Mutex

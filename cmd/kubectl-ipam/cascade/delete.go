@@ -15,24 +15,24 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// askAgain is how long a range whose release was refused is left alone.
+// askAgain is the pause before a range is deleted again after the server has refused.
 const askAgain = 500 * time.Millisecond
 
-// Deletion deletes objects that may hold something a moment longer: a range or a pool whose claims were released just
-// before, or an allocation whose status follows its use.
+// Deletion deletes objects that the server may refuse to delete for a moment: a range or a pool whose claims were just
+// released, or an allocation whose status is not up to date.
 type Deletion struct {
 	client.WithWatch
-	// Patience is how long the server is asked again that refuses. It counts from the last allocation of the workspace
-	// that went: ten thousand go one after another.
+	// Patience is how long to try again while the server refuses. Whenever an allocation of the workspace goes, this time
+	// starts over: ten thousand of them go one after another.
 	Patience time.Duration
-	// Whole makes Patience count from the beginning.
+	// Whole counts Patience from the beginning of the deletion.
 	Whole bool
-	// Tell is called with words for people on how far it is. Default: nobody is told.
+	// Tell is called with words for people on how many allocations are left. Default: nobody is told.
 	Tell func(words string)
 }
 
-// Do deletes an object. An object that is not there counts as deleted. When its patience or ctx ends, Do returns the
-// last refusal.
+// Do deletes an object. If the object is not there, it counts as deleted. When Patience is over or ctx ends, Do returns
+// the last refusal.
 func (d Deletion) Do(ctx context.Context, object client.Object) error {
 	patient, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +68,8 @@ func (d Deletion) Do(ctx context.Context, object client.Object) error {
 	}
 }
 
-// holds reports whether an object is not deleted because it holds something, as far as the server knows now.
+// holds reports whether err says that the server does not delete the object yet, because the object still holds
+// something.
 func holds(object client.Object, err error) bool {
 	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
 		return claim.Spec.Target == ipamv1alpha1.TargetScopeRange &&
@@ -77,8 +78,8 @@ func holds(object client.Object, err error) bool {
 	return apierrors.IsInvalid(err)
 }
 
-// left counts the allocations that the caller may list, in the workspace or else in the namespace of the object. The
-// server says how many there are with the first of them.
+// left counts the allocations that the caller may list: those of the workspace, or else those of the object's
+// namespace. It asks for one, and the server says how many more there are.
 func (d Deletion) left(ctx context.Context, object client.Object) (n int64, known bool) {
 	for _, namespace := range []string{"", object.GetNamespace()} {
 		list := &metav1.PartialObjectMetadataList{}
@@ -92,7 +93,7 @@ func (d Deletion) left(ctx context.Context, object client.Object) (n int64, know
 		}
 		return n, true
 	}
-	return 0, false // the patience is not renewed
+	return 0, false // so patience never starts over
 }
 
 func (d Deletion) tell(object client.Object, left int64) {
@@ -102,8 +103,8 @@ func (d Deletion) tell(object client.Object, left int64) {
 	}
 }
 
-// change waits until an object that was refused has changed: pools and allocations are refused by their status. A claim
-// does not change when its range is empty.
+// change waits until an object that the server refused to delete has changed, because pools and allocations are refused
+// by their status. A claim does not change when its range becomes empty: change waits for a short time instead.
 func (d Deletion) change(ctx context.Context, object client.Object) error {
 	if _, ok := object.(*ipamv1alpha1.IPClaim); ok {
 		select {

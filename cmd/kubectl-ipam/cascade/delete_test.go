@@ -18,16 +18,16 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// A range is asked for again while allocations go, and so long after the last one as patience says. Those that others make meanwhile
-// renew no patience.
+// A deletion is tried again while allocations go, and for the time of Patience after the last one that went.
+// Allocations that others make meanwhile do not prolong it.
 func TestDeletion_IsPatientFromTheLastAllocationThatWent(t *testing.T) {
 	t.Parallel()
 	const patience = 30 * time.Second
 	for name, tt := range map[string]struct {
-		left  []int // allocations, each for 20 seconds; the range is empty after the last of them
+		left  []int // how many allocations there are, in steps of 20 seconds; after the last step the range is empty
 		whole bool
 		free  bool
-		took  time.Duration // without the last look
+		took  time.Duration // up to one more second is allowed
 	}{
 		"fewer each time":                 {[]int{5, 4, 3, 2, 1}, false, true, 100 * time.Second},
 		"fewer, and patience is whole":    {[]int{5, 4, 3, 2, 1}, true, false, patience},
@@ -69,7 +69,8 @@ func TestDeletion_IsPatientFromTheLastAllocationThatWent(t *testing.T) {
 	}
 }
 
-// Callers who may list the allocations of their own namespace alone see those go. Without any, patience ends.
+// Callers who may list only the allocations of their own namespace see these go. Callers who may list none wait for
+// Patience, and no longer.
 func TestDeletion_CountsAllocationsOfANamespace(t *testing.T) {
 	t.Parallel()
 	for readable, took := range map[bool]time.Duration{true: 40 * time.Second, false: 30 * time.Second} {

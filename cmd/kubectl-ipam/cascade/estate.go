@@ -1,5 +1,5 @@
-// Package cascade deletes many objects at once: claims that are inside a range before the range, side by side, and all
-// that a pool or a range holds in the workspace with it. It says how far it came, and names the objects that are left.
+// Package cascade deletes many objects at once: the claims inside a range before the range, several at a time, or
+// everything that a pool or a range holds in the workspace. It says how many are done, and names objects that are left.
 package cascade
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// Estate lists the objects of a workspace that go with a pool or with ranges.
+// Estate lists the objects of a workspace that are deleted together with a pool or with ranges.
 type Estate struct {
 	// Claims have blocks of the pools, or hold them. The claims of the ranges themselves are among them.
 	Claims []*ipamv1alpha1.IPClaim
 	// Retained are the allocations that stay when their claims are gone.
 	Retained []*ipamv1alpha1.IPAllocation
-	// Pools are to be deleted, from the leaves on. Pools that the system has made are not among them: they go by
-	// themselves.
+	// Pools are the pools to delete, each after those below it. Pools that the system has made are not among them: they go
+	// by themselves.
 	Pools []*ipamv1alpha1.IPPool
 
 	names   map[place]bool // of all pools
@@ -34,7 +34,7 @@ type Estate struct {
 	classes map[string]*ipamv1alpha1.IPClass
 }
 
-// place is the name of a pool, and the workspace that it is in; empty for the current one.
+// place is the name of a pool, and the workspace of the pool; empty for the current one.
 type place struct{ workspace, name string }
 
 func placeOf(ref *ipamv1alpha1.PoolRef) place {
@@ -80,12 +80,12 @@ func OfPool(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*E
 	return e, nil
 }
 
-// OfRanges finds the objects inside ranges that belong to the workspace, or to the namespace if the caller may read no
-// others.
+// OfRanges finds the objects inside ranges. If the caller may not read those of the whole workspace, it finds those of
+// the namespace.
 func OfRanges(ctx context.Context, c client.Client, namespace string, ranges []*ipamv1alpha1.IPClaim) (*Estate, error) {
 	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
 	classes := &ipamv1alpha1.IPClassList{}
-	for _, list := range []client.ObjectList{pools, classes} { // without them, less is known to be inside
+	for _, list := range []client.ObjectList{pools, classes} { // without these, less is known to be inside
 		if err := c.List(ctx, list); exit.IgnoreUnseen(err) != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func OfRanges(ctx context.Context, c client.Client, namespace string, ranges []*
 	return e, nil
 }
 
-// AddPool adds a pool behind all those below it, each once: a pool may be one of its own ancestors.
+// AddPool adds a pool after all pools below it. It adds each once, even if a pool is one of its own ancestors.
 func (e *Estate) AddPool(pool *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
 	e.addBelow(place{name: pool.Name}, all)
 	if pool.Spec.ClassRef == nil {
@@ -152,9 +152,9 @@ func (e *Estate) addHolders(claims []ipamv1alpha1.IPClaim, records []ipamv1alpha
 	}
 }
 
-// inside reports whether a claim has its block inside a range in pools of another workspace, whose names tell nothing.
-// Then its block does, and its scope names the same objects for the roles of the range's class: another network may
-// have the same addresses.
+// inside reports whether the block of a claim is inside a range, if both are in a pool of another workspace: the names
+// of such pools do not tell. The block must be in the range, and the claim's scope must name the same objects for the
+// roles of the range's class, because another network may have the same addresses.
 func (e *Estate) inside(claim, r *ipamv1alpha1.IPClaim) bool {
 	in := placeOf(r.Status.PoolRef).workspace
 	if in == "" || in != placeOf(claim.Status.PoolRef).workspace || claim.UID == r.UID {
@@ -174,8 +174,8 @@ func (e *Estate) inside(claim, r *ipamv1alpha1.IPClaim) bool {
 	return true
 }
 
-// Levels returns the claims in the order in which they can be released, those of one level side by side: blocks, then
-// ranges from the smallest to the largest. A range is larger than the ranges inside.
+// Levels returns the claims in the order in which they can be released: blocks, then ranges from the smallest to the
+// largest. The claims of one level can be released at the same time. A range is larger than the ranges inside it.
 func Levels(claims []*ipamv1alpha1.IPClaim) (levels [][]client.Object) {
 	sorted := slices.SortedStableFunc(slices.Values(claims), func(a, b *ipamv1alpha1.IPClaim) int {
 		return cmp.Compare(hostBits(a), hostBits(b))
@@ -189,7 +189,7 @@ func Levels(claims []*ipamv1alpha1.IPClaim) (levels [][]client.Object) {
 	return levels
 }
 
-// hostBits returns how many bits the addresses of a range differ in; -1 for a block, and for a claim that has nothing.
+// hostBits returns in how many bits the addresses of a range differ; -1 for a block, and for a claim without a block.
 func hostBits(claim *ipamv1alpha1.IPClaim) int {
 	block, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
 	if err != nil || claim.Spec.Target != ipamv1alpha1.TargetScopeRange {

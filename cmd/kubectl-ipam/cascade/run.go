@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	// atOnce is how many requests are under way.
+	// atOnce is how many requests are under way at the same time.
 	atOnce = 16
-	// steps is how often progress is said.
+	// steps is how often progress is told during a run.
 	steps = 20
-	// named is how many objects are named of those that are left.
+	// named is how many of the objects that are left are named.
 	named = 3
 )
 
-// Run releases objects, and says on a terminal how far it is.
+// Run releases objects, and tells the progress on a terminal.
 type Run struct {
 	*session.Session
-	// Again says how the command is repeated after a failure. Default: run it again.
+	// Again says how to repeat the command after a failure. Default: run it again.
 	Again string
-	// Most is how many releases may fail before no other is begun. Default: any number.
+	// Most is the number of failed releases after which no other is begun. Default: any number.
 	Most int
 }
 
-// Do releases the objects of each level side by side, and a level when the one before it is through. It ends early when
-// the context does. After a failure it returns the errors, and one that says how many objects are released, and which
-// are left.
+// Do releases the objects level by level, those of one level at the same time. It ends early when the context does.
+// After a failure it returns the errors, and one more that says how many objects are released, and which are left.
 func (r Run) Do(
 	ctx context.Context, levels [][]client.Object, release func(context.Context, client.Object) error,
 ) error {
@@ -53,7 +52,7 @@ func (r Run) Do(
 			}
 			group.Go(func() error {
 				progress.note(object, release(ctx, object))
-				return nil // which would not stop the others
+				return nil // an error here would not stop the others
 			})
 		}
 		_ = group.Wait()

@@ -1,4 +1,4 @@
-// Package check is kubectl ipam check and version.
+// Package check has the commands kubectl ipam check and kubectl ipam version.
 package check
 
 import (
@@ -57,7 +57,7 @@ until none fails, and what fails meanwhile is written to stderr.`,
 	return cmd
 }
 
-// result is how a check ended.
+// result is the result of a check.
 type result string
 
 const (
@@ -67,18 +67,18 @@ const (
 	checkSkipped result = "skipped"
 )
 
-// finished is a check that was made, and the fields of -o.
+// finished is a check with its result, as -o prints it.
 type finished struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Found  string `json:"found"`
-	// Remedy is what to do; empty if nothing is.
+	// Remedy says what to do; empty: nothing.
 	Remedy string `json:"remedy,omitempty"`
-	// code is the exit code when it failed.
+	// code is the exit code of a check that failed.
 	code int
 }
 
-// checklist are all checks, and the fields of -o.
+// checklist has all checks, as -o prints them.
 type checklist struct {
 	Workspace string     `json:"workspace,omitempty"`
 	Namespace string     `json:"namespace"`
@@ -109,8 +109,8 @@ func showChecks(s *session.Session, out *output.Printer, list checklist) error {
 // between is the time between two looks.
 const between = time.Second
 
-// repeat looks until no check fails or the time is over, once if there is none, and returns the checks of the last
-// look. It says which check fails first, each time that another one does.
+// repeat looks until no check fails or the time is over, and returns the checks of the last look. With a patience of 0
+// it looks once. Whenever another check is the first to fail, repeat names it.
 func repeat(
 	ctx context.Context, s *session.Session, patience time.Duration, look func(context.Context) (checklist, error),
 ) (checklist, error) {

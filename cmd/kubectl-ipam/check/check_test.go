@@ -38,7 +38,7 @@ var (
 	events     = apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "events"}}
 )
 
-// complete is what a tenant's user sees of an installation that lacks nothing.
+// complete returns an installation that lacks nothing, as a user of a tenant sees it.
 func complete(t *testing.T) *installation {
 	t.Helper()
 	export := &apisv1alpha2.APIExport{}
@@ -72,7 +72,7 @@ func complete(t *testing.T) *installation {
 	}
 }
 
-// inConflict is a binding that kcp does not bind beside another one.
+// inConflict returns a binding that kcp does not bind, because another binding is in the way.
 func inConflict(name string) apisv1alpha2.APIBinding {
 	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBinding
@@ -85,7 +85,7 @@ func inConflict(name string) apisv1alpha2.APIBinding {
 	return binding
 }
 
-// machine is an IPAddressClaim whose condition Ready has this status; empty for one that was not answered.
+// machine returns an IPAddressClaim whose condition Ready has this status; empty: it was not answered.
 func machine(name string, ready metav1.ConditionStatus) capiv1.IPAddressClaim {
 	made := capiv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	if ready == "" {
@@ -98,7 +98,8 @@ func machine(name string, ready metav1.ConditionStatus) capiv1.IPAddressClaim {
 	return made
 }
 
-// needy is a management cluster with one claim of each plight, and two that were not answered.
+// needy returns a management cluster with claims that need attention: one for each cause, and two that were not
+// answered.
 func needy() *machines {
 	of := func(cluster string, claim capiv1.IPAddressClaim) capiv1.IPAddressClaim {
 		claim.Spec.ClusterName = cluster
@@ -117,8 +118,8 @@ func needy() *machines {
 	}
 }
 
-// Each way in which an installation can be incomplete has its row, its remedy and its exit code.
-func TestCheck(t *testing.T) {
+// Each way in which an installation can be incomplete has a row in the output, with a remedy and an exit code.
+func TestCheck_HasARemedyForEachFault(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*installation)
 		code   int
@@ -207,7 +208,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheck_Output(t *testing.T) {
+func TestCheck_PrintsJSONAndYAML(t *testing.T) {
 	for _, format := range []string{output.JSON, output.YAML} {
 		s, found := stage.New(t), complete(t)
 		found.trial = gen.Claim("trial")
@@ -218,8 +219,8 @@ func TestCheck_Output(t *testing.T) {
 	}
 }
 
-// A controller that refuses the claim of a default class has answered.
-func TestCheck_Refused(t *testing.T) {
+// If a controller refuses the claim of a default class, it has answered.
+func TestCheck_TakesARefusalForAnAnswer(t *testing.T) {
 	by := func(code int32, reason ipamv1alpha1.Reason) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
 			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
@@ -240,12 +241,12 @@ func TestCheck_Refused(t *testing.T) {
 	}
 }
 
-// With --wait the checks are repeated until none fails, or the time is over, and each new cause is said once.
-func TestCheck_Wait(t *testing.T) {
+// With --wait, the checks are repeated until none fails or the time is over. Each new cause is printed once.
+func TestCheck_WaitsUntilNothingFails(t *testing.T) {
 	const tenTimes = 10*between + between/2
 	for name, test := range map[string]struct {
 		patience    time.Duration
-		readyAt     int // which look finds nothing that fails; 0 is none
+		readyAt     int // the number of the first look at which nothing fails; 0: there is none
 		looks, code int
 		says        int
 	}{
@@ -280,8 +281,8 @@ func TestCheck_Wait(t *testing.T) {
 	}
 }
 
-// A wait that is interrupted ends as such, and a first look that takes too long says so.
-func TestCheck_WaitEnds(t *testing.T) {
+// If a wait is interrupted, the error says so. If the first look takes too long, the error says so, too.
+func TestCheck_SaysHowAWaitEnded(t *testing.T) {
 	s := stage.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		hangs := func(ctx context.Context) (checklist, error) { <-ctx.Done(); return checklist{}, ctx.Err() }

@@ -22,11 +22,10 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// installation is what the caller sees of an installation. Each fact has the error with which it
-// was asked for.
+// installation is what the caller sees of an installation. Each fact has the error of the request for it.
 type installation struct {
 	workspace, namespace string
-	// place is the kind of the workspace, as far as the caller sees.
+	// place is the kind of the workspace, as far as the caller can tell.
 	place rights.Place
 
 	// server is the version of the API server.
@@ -38,14 +37,14 @@ type installation struct {
 	// bindings are the APIBindings to the export, the one in use first; none in the platform workspace.
 	bindings   []apisv1alpha2.APIBinding
 	bindingErr error
-	// export is that of the platform workspace, and endpoints how many shards serve it.
+	// export is the APIExport of the platform workspace, and endpoints is how many shards serve it.
 	export    *apisv1alpha2.APIExport
 	exportErr error
 	endpoints int
-	// may says by verb and resource what the caller is allowed to do.
+	// may says by verb and resource whether the caller may make the request.
 	may    map[access]bool
 	mayErr error
-	// trial is a claim as the dry run of its CREATE returned it.
+	// trial is a claim, as the dry run of its CREATE returned it.
 	trial    *ipamv1alpha1.IPClaim
 	trialErr error
 	// machines is nil on a server without Cluster API.
@@ -56,13 +55,13 @@ type installation struct {
 type access struct{ verb, resource string }
 
 var (
-	// needed is what a user needs in order to claim.
+	// needed are the requests that a user must be able to make in order to claim.
 	needed = []access{{"list", "ipclaims"}, {"create", "ipclaims"}, {"delete", "ipclaims"}}
-	// kept are rights of the platform's users; each of its roles has one of them.
+	// kept are rights on the platform: each role for its users has one of them.
 	kept = []access{{"create", "ipclasses"}, {"create", "ippools"}, {"list", "ipclaims"}}
 )
 
-// inspect collects the facts. Its own error is one of the command line.
+// inspect collects the facts. It returns only errors of the command line, and that of ctx.
 func inspect(ctx context.Context, s *session.Session) (*installation, error) {
 	here, err := s.Here()
 	if err != nil {
@@ -84,16 +83,16 @@ func inspect(ctx context.Context, s *session.Session) (*installation, error) {
 	return found, ctx.Err()
 }
 
-// read asks a server that has answered.
+// read asks for the facts of a server that is known to answer.
 func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
 	i.readAPI(asked)
-	i.place, _ = rights.Find(asked) // an error is that of readAPI
+	i.place, _ = rights.Find(asked) // readAPI gets the same error
 	i.readBindings(ctx, c)
 	i.readExport(ctx, c)
 	i.readMachines(ctx, asked, c)
 	if i.servedErr == nil {
 		i.askAccess(ctx, c)
-		// The server answers a claim that it does not store.
+		// The claim is answered, and not stored.
 		i.trial = &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "ipam-check-", Namespace: i.namespace}}
 		i.trialErr = c.Create(ctx, i.trial, client.DryRunAll)
 	}
@@ -107,7 +106,7 @@ func (i *installation) readAPI(asked discovery.DiscoveryInterface) {
 	for _, resource := range list.APIResources {
 		i.served = append(i.served, resource.Name)
 	}
-	if len(i.served) == 0 { // kcp lists nothing where another server would answer that there is no such group
+	if len(i.served) == 0 { // other servers answer that there is no such group; kcp answers with an empty list
 		i.servedErr = apierrors.NewNotFound(schema.GroupResource{Group: ipamv1alpha1.GroupName}, "")
 	}
 }
@@ -129,8 +128,8 @@ func (i *installation) readExport(ctx context.Context, c client.Client) {
 	i.endpoints = len(slice.Status.APIExportEndpoints)
 }
 
-// exportGone says that the export does not exist any more, which the API was served by; empty if it does, or
-// if the caller sees too little to tell. kcp goes on serving what it has bound.
+// exportGone says that the export by which the API was served no longer exists. It is empty if the export exists, or if
+// the caller sees too little to tell. kcp goes on serving what it has bound.
 func (i *installation) exportGone() string {
 	switch {
 	case i.servedErr != nil || i.bindingErr != nil:

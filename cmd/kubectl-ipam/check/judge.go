@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// judge says of each part of an installation whether it is complete.
+// judge checks for each part of an installation whether it is complete.
 func (i *installation) judge() checklist {
 	list := checklist{Workspace: i.workspace, Namespace: i.namespace}
 	type check struct {
@@ -63,7 +63,7 @@ func warned(found, remedy string) finished {
 	return finished{Result: checkWarning, Found: found, Remedy: remedy}
 }
 
-// failedBy is a check that ended with an error.
+// failedBy returns a check that failed with an error.
 func (i *installation) failedBy(err error) finished {
 	remedy := exit.HintOf(err)
 	if refusal, ok := rights.RefusalOf(err); ok && remedy == "" {
@@ -72,7 +72,7 @@ func (i *installation) failedBy(err error) finished {
 	return failed(exit.CodeOf(err), exit.Explain(err), remedy)
 }
 
-// unread is a check of something that the caller cannot read, or that this server does not have.
+// unread returns the result of a check of something that the caller cannot read, or that the server does not have.
 func (i *installation) unread(what string, err error) finished {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -164,7 +164,7 @@ const (
 		"and tenants are served as before if the Secret of its identity is still there"
 )
 
-// remedyOf is what to do about what workspaces.Bound says.
+// remedyOf returns the remedy for an error of workspaces.Bound.
 func remedyOf(err error) string {
 	switch {
 	case errors.Is(err, workspaces.ErrConflict):
@@ -176,7 +176,7 @@ func remedyOf(err error) string {
 	}
 }
 
-// notAccepted are the resources for which the export asks for a permission that it does not have.
+// notAccepted returns the resources for which the export claims a permission, and the binding has not accepted it.
 func notAccepted(binding *apisv1alpha2.APIBinding) []string {
 	var refused []string
 	for _, asked := range binding.Status.ExportPermissionClaims {
@@ -189,8 +189,7 @@ func notAccepted(binding *apisv1alpha2.APIBinding) []string {
 	return refused
 }
 
-// judgeVersion compares the schemas that are served with those of this program. A schema is named
-// after its content.
+// judgeVersion compares the served schemas with those of this program. The name of a schema follows from its content.
 func (i *installation) judgeVersion() finished {
 	served := i.schemas()
 	if len(served) == 0 {
@@ -213,7 +212,7 @@ func (i *installation) judgeVersion() finished {
 	return passed("the platform has the API of this program")
 }
 
-// schemas are the names of the served schemas, by resource.
+// schemas returns the name of the served schema of each resource.
 func (i *installation) schemas() map[string]string {
 	served := map[string]string{}
 	if i.export != nil {
@@ -255,7 +254,8 @@ func (i *installation) judgeRoles() finished {
 	return passed("you can list, create and delete claims in the namespace %s", i.namespace)
 }
 
-// judgeKeeper lists the rights of the caller on the platform. Its users need not claim.
+// judgeKeeper checks that the caller has rights on the platform, and lists them. Users of the platform need not be able
+// to claim.
 func (i *installation) judgeKeeper() finished {
 	var allowed []string
 	for _, want := range kept {
@@ -283,7 +283,7 @@ func (i *installation) judgeController() finished {
 	switch refusal := ipamclient.ReasonOf(i.trialErr); {
 	case without != "":
 		return skipped(without)
-	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // which kcp gets when no replica answers
+	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // kcp gets ReasonError when no replica answers
 		return passed("it refuses a claim of the default class: %s", refusal)
 	case i.trialErr != nil:
 		return i.failedBy(i.trialErr)

@@ -20,9 +20,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// machines are the objects that the caller sees of Cluster API in a management cluster.
+// machines are the objects of Cluster API in a management cluster, as the caller sees them.
 type machines struct {
-	// lacking are the kinds of the contract that are not served.
+	// lacking are the kinds of the contract that the server lacks.
 	lacking []string
 	// claims are the IPAddressClaims for IPPools and IPClasses.
 	claims    []capiv1.IPAddressClaim
@@ -37,7 +37,7 @@ var contract = map[schema.GroupVersion][]string{
 	clusterv1.GroupVersion: {"clusters"},
 }
 
-// readMachines reads the objects that a cluster has of Cluster API; nothing where that is not installed.
+// readMachines reads the objects of Cluster API in a cluster. It reads nothing if Cluster API is not installed.
 func (i *installation) readMachines(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
 	groups, err := asked.ServerGroups()
 	ours := func(g metav1.APIGroup) bool { return g.Name == capiv1.GroupVersion.Group }
@@ -64,8 +64,8 @@ func (i *installation) readMachines(ctx context.Context, asked discovery.Discove
 	}
 }
 
-// readClaims reads the claims and the Clusters of all namespaces, or of the current one if the caller sees no
-// others.
+// readClaims reads the claims and Clusters of all namespaces. If the caller may not, it reads those of the current
+// namespace.
 func (m *machines) readClaims(ctx context.Context, c client.Client, namespace string) {
 	list, clusters := &capiv1.IPAddressClaimList{}, &clusterv1.ClusterList{}
 	read := func(list client.ObjectList) error {
@@ -87,8 +87,8 @@ func (m *machines) readClaims(ctx context.Context, c client.Client, namespace st
 	})
 }
 
-// judgeMachines says which IPAddressClaims need attention. That is a warning: a user who claims here does
-// not need Cluster API.
+// judgeMachines says which IPAddressClaims need attention. They are only a warning, because users who claim here need
+// no Cluster API.
 func (i *installation) judgeMachines() finished {
 	m := i.machines
 	switch {
@@ -106,9 +106,9 @@ const unpause = "end the pause, by spec.paused or the annotation " + clusterv1.P
 
 // plight is why an IPAddressClaim needs attention.
 type plight struct {
-	// state has the claims of one cause together.
+	// state names the cause. Claims with the same cause are counted together.
 	state string
-	// detail is the message of the claim itself; empty if the state says it all.
+	// detail says what this claim shows; empty if state says it all.
 	detail string
 	remedy string
 }
@@ -157,7 +157,7 @@ func (m *machines) judge() finished {
 	return warned(what, strings.Join(remedies, "; "))
 }
 
-// plight returns why a claim needs attention, by the order in which the controller asks; false if it needs nothing.
+// plight returns why a claim needs attention, judged in the order of the controller; false if it needs none.
 func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
 	ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
 	served := ready != nil && ready.Status == metav1.ConditionTrue
@@ -180,7 +180,7 @@ func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
 	return plight{ready.Reason, ready.Message, "end what the message names; the address then follows"}, true
 }
 
-// pausedBy returns the object whose pause a claim follows; empty if there is none, or if it cannot be read.
+// pausedBy returns the object whose pause also pauses a claim; empty if there is none, or if it cannot be read.
 func (m *machines) pausedBy(claim *capiv1.IPAddressClaim) string {
 	if annotated(claim) {
 		return "the claim"
@@ -197,7 +197,7 @@ func annotated(object metav1.Object) bool {
 	return paused
 }
 
-// clusterName returns the name of the Cluster of a claim. The label is deprecated, and used by older providers.
+// clusterName returns the name of the Cluster of a claim. Older providers use the label, which is deprecated.
 func clusterName(claim *capiv1.IPAddressClaim) string {
 	return cmp.Or(claim.Spec.ClusterName, claim.Labels[clusterv1.ClusterNameLabel])
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
-// versions are what the version command shows, and the fields of -o.
+// versions are the versions that the command version shows, as -o prints them.
 type versions struct {
 	Program    string `json:"program"`
 	API        string `json:"api"`
@@ -65,7 +65,7 @@ func showVersion(ctx context.Context, s *session.Session, alone bool, shown vers
 	return err
 }
 
-// ask asks the server for its version and that of the controller, and names the current workspace.
+// ask asks the server for its own version and that of the controller, and finds the name of the current workspace.
 func (v *versions) ask(ctx context.Context, s *session.Session) error {
 	here, err := s.Here()
 	if err != nil {
@@ -84,8 +84,8 @@ func (v *versions) ask(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// controller is the version of the controller, as the classes show it; empty where none is seen. During an upgrade
-// there may be two.
+// controller returns the version of the controller, which each class has; empty if the caller sees none. During an
+// upgrade, there may be two.
 func controller(ctx context.Context, c client.Reader) (string, error) {
 	classes := &ipamv1alpha1.IPClassList{}
 	if err := c.List(ctx, classes); exit.IgnoreUnseen(err) != nil && !meta.IsNoMatchError(err) {

@@ -14,8 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// The version of the controller is that of the classes, each once. A user who sees none is told none, and no error.
-func TestVersion_OfTheController(t *testing.T) {
+// The versions of the controller are read from the classes, each once. A user who sees no class gets none, and no
+// error.
+func TestController_ReadsTheVersionFromClasses(t *testing.T) {
 	served := func(name, version string) client.Object {
 		class := gen.Class(name)
 		class.Annotations = map[string]string{ipamv1alpha1.AnnotationController: version}

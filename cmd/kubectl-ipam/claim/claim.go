@@ -1,4 +1,4 @@
-// Package claim is kubectl ipam claim, and kubectl ipam why.
+// Package claim has the commands kubectl ipam claim and kubectl ipam why.
 package claim
 
 import (

@@ -22,8 +22,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// A claim is shown with its block and scope, or with the reason why it has none. A list has the scopes if any claim has one.
-func TestClaimShow(t *testing.T) {
+// A claim is shown with its block and scope, or with the reason for which it has none. A list has a column for scopes
+// if any claim has one.
+func TestClaimShow_HasBlockOrReason(t *testing.T) {
 	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
 	web.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "the shop"}
 	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
@@ -42,9 +43,9 @@ func TestClaimShow(t *testing.T) {
 	stage.Golden(t, "claim_list_scope", s.Printed.String())
 }
 
-// A block that is retained is released, also if the server says that it went with its claim. The block of a claim is not: the
-// command that gives it back names its namespace.
-func TestRelease_Retained(t *testing.T) {
+// With --retained, a retained block is released, even if the server says that the record went together with its claim.
+// The block of an existing claim is refused: the message has the command for that, with its namespace.
+func TestRelease_ReleasesOnlyRetainedBlocksIfAsked(t *testing.T) {
 	record, key := kept("web", 0), client.ObjectKey{Namespace: "default", Name: "web"}
 	refused := func(code func() error) interceptor.Funcs {
 		return interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return code() }}
@@ -69,7 +70,7 @@ func TestRelease_Retained(t *testing.T) {
 	}
 }
 
-// claimed returns the claim that a command line asks for.
+// claimed returns the claim that a command line creates.
 func claimed(t *testing.T, flags ...string) (*ipamv1alpha1.IPClaim, error) {
 	t.Helper()
 	o := &creation{}
@@ -83,8 +84,8 @@ func claimed(t *testing.T, flags ...string) (*ipamv1alpha1.IPClaim, error) {
 	return &o.claim, o.complete([]string{"x"})
 }
 
-// A claim has an object for each --scope, and holds a range with --target range.
-func TestCreate_Scope(t *testing.T) {
+// Each --scope adds an object to the scope of the claim. With --target range, the claim holds a range.
+func TestCreate_SetsScopeAndTarget(t *testing.T) {
 	claim, err := claimed(t, "--class", "vpc", "--scope", "network=vpc-1", "--scope", "location=Site.example.com/ams", "--target", "Range")
 	want := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "vpc-1"}, "location": {APIGroup: "example.com", Kind: "Site", Name: "ams"}}
 	if err != nil || len(claim.Spec.Scope) != 2 || claim.Spec.Scope["network"] != want["network"] || claim.Spec.Scope["location"] != want["location"] ||
@@ -101,8 +102,8 @@ func TestCreate_Scope(t *testing.T) {
 	}
 }
 
-// A claim that lacks roles is told which its class requires, and which it has.
-func TestWhy_Scope(t *testing.T) {
+// If a claim lacks roles, the output says which roles its class requires, and which ones the claim has.
+func TestWhy_NamesRequiredRoles(t *testing.T) {
 	class := gen.Class("endpoint", gen.DefaultLength(32))
 	class.Status.RequiredScopeRoles = []string{"location", "network"}
 	claim := stage.Waiting(gen.Claim("eth0", gen.OfClass("endpoint"), gen.Within("network", "vpc-1"), stage.HourAgo), ipamv1alpha1.ReasonScopeRolesMissing,
@@ -112,7 +113,7 @@ func TestWhy_Scope(t *testing.T) {
 	stage.Golden(t, "why_scope", s.Printed.String())
 }
 
-// kept is what is retained from a claim of that name, for so long from now.
+// kept returns the allocation that is retained from a claim of this name. It expires after this time.
 func kept(claim string, left time.Duration) *ipamv1alpha1.IPAllocation {
 	a := gen.Allocation(claim, "internal-a", "10.64.0.0/28", gen.ByClass("internal"), gen.Retained(), stage.HourAgo)
 	a.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: claim + "/former"}
@@ -122,9 +123,9 @@ func kept(claim string, left time.Duration) *ipamv1alpha1.IPAllocation {
 	return a
 }
 
-// What is retained is shown with its end: in a list, for a claim that is gone, and beside a claim that
-// waits for it.
-func TestRetained(t *testing.T) {
+// A retained block is shown with the time of its release: in a list, for a claim that is gone, and beside a claim that
+// waits for the block.
+func TestRetained_IsShownWithItsEnd(t *testing.T) {
 	list := &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{*kept("web", 36*time.Hour), *kept("db", 0)}}
 	s := stage.New(t)
 	out := output.Printer{Format: output.Wide}
@@ -146,8 +147,8 @@ func TestRetained(t *testing.T) {
 	stage.Golden(t, "why_retained", s.Printed.String())
 }
 
-// The answer of the controller comes first, and then every pool that comes into question.
-func TestWhy(t *testing.T) {
+// The output begins with the answer of the controller. Then come the pools that the claim could use.
+func TestWhy_ShowsTheAnswerThenThePools(t *testing.T) {
 	class := gen.Class("internal", gen.DefaultLength(28))
 	class.Status.OfferingPools = 1
 	claim := stage.Waiting(gen.Claim("web", gen.OfClass("internal"), gen.Length(24)), ipamv1alpha1.ReasonPoolExhausted,
@@ -175,7 +176,8 @@ func TestWhy(t *testing.T) {
 	stage.Golden(t, "why_no_class", s.Printed.String())
 }
 
-// A holder of this workspace is named wherever the block is, with its scope: a pool of the platform is not shown here.
+// A holder of this workspace is named with its scope, even if the block is in a pool of the platform, which is not
+// listed here.
 func TestWhy_NamesTheHolderInAPoolOfThePlatform(t *testing.T) {
 	web := gen.Allocation("web", "internal-a", "198.51.100.16/28")
 	web.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
@@ -191,7 +193,7 @@ func TestWhy_NamesTheHolderInAPoolOfThePlatform(t *testing.T) {
 	}
 }
 
-// A claim for a taken address is told the holder in its own workspace, a child pool included.
+// If a claim asks for an address in use, the output names the holder in the same workspace. This may be a child pool.
 func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	parent := *stage.Ready(gen.Pool("lab"), "198.51.100.0/24", ipamv1alpha1.IPv4, 50, 25)
 	child := *stage.Ready(gen.Pool("child", gen.ChildOf("lab", 28)), "198.51.100.0/28", ipamv1alpha1.IPv4, 0, 28)
@@ -212,7 +214,7 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	}
 }
 
-// A block beside the ranges of its class may be meant as the range of its scope: a hint says how to get that.
+// If a claim gets a block in a class that makes ranges, the user may have meant the range. A hint says how to get it.
 func TestCreate_HintsAtAForgottenTarget(t *testing.T) {
 	t.Parallel()
 	c := stage.Server(t, interceptor.Funcs{}, gen.Class("vpc", gen.PoolPer("project", "network"), gen.DefaultLength(48)), gen.Class("flat"))

@@ -60,7 +60,7 @@ created. To correct a claim that was never bound, repeat the command with --repl
   kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("number") { // 0 is a number
+			if cmd.Flags().Changed("number") { // 0 is a number, too
 				o.claim.Spec.Number = &o.number
 			}
 			return o.run(cmd.Context(), args)
@@ -114,8 +114,8 @@ func (o *creation) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// rangeMeant returns the hint for a claim that may have forgotten its target; empty: there is none, or the class cannot
-// be read.
+// rangeMeant returns a hint for the user of a claim who may have forgotten --target range; empty: there is none, or the
+// class cannot be read.
 func rangeMeant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) (hint string) {
 	class := &ipamv1alpha1.IPClass{}
 	if claim.Status.ClassName == "" || len(claim.Spec.Scope) == 0 ||
@@ -126,7 +126,7 @@ func rangeMeant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClai
 		"kubectl ipam claim release %s, and create it again with --target range", facts.Args(claim))
 }
 
-// complete adds to the claim what no flag says by itself.
+// complete sets the fields of the claim for which there is no field flag.
 func (o *creation) complete(args []string) (err error) {
 	if o.claim.Namespace, err = o.Namespace(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (o *creation) complete(args []string) (err error) {
 	switch {
 	case len(args) == 0:
 		o.claim.GenerateName = "claim-"
-	case args[0] == "": // a script whose variable is not set would get a new claim at each run
+	case args[0] == "": // otherwise a script whose variable is not set would get a new claim in each run
 		return exit.Usagef("the name is empty; write a name, or leave NAME out for a generated one")
 	default:
 		o.claim.Name = args[0]

@@ -91,7 +91,7 @@ func (o *move) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// move moves the block of a claim, from wherever a former run has ended, and returns the new claim.
+// move moves the block of a claim, and returns the new claim. It goes on where an earlier run has ended.
 func (o *move) move(ctx context.Context, c client.WithWatch, from, to client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	source, target := &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPClaim{}
 	noSource, noTarget := c.Get(ctx, from, source), c.Get(ctx, to, target)
@@ -125,7 +125,7 @@ func (o *move) move(ctx context.Context, c client.WithWatch, from, to client.Obj
 	return target, o.finish(ctx, c, target)
 }
 
-// movable refuses a claim without a block of its own.
+// movable refuses a claim that holds a range, is being deleted, or has no block.
 func movable(source *ipamv1alpha1.IPClaim) error {
 	switch {
 	case isRange(source):
@@ -137,7 +137,7 @@ func movable(source *ipamv1alpha1.IPClaim) error {
 	return facts.AnswerOf(source).Err(source)
 }
 
-// continues refuses a claim at the destination that does not wait for the block of the source.
+// continues refuses a claim that exists at the destination, and does not wait for the block of the source.
 func continues(source, target *ipamv1alpha1.IPClaim) error {
 	if target.Status.AllocatedCIDR == "" && target.DeletionTimestamp.IsZero() &&
 		sameBlock(target.Spec.Address, source.Status.AllocatedCIDR) {
@@ -154,7 +154,8 @@ func sameBlock(address, cidr string) bool {
 	return err == nil && err2 == nil && block == held
 }
 
-// successor returns the claim that takes the block over. It waits, whatever its class says: the block is in use as yet.
+// successor returns the claim that takes over the block. It waits, whatever its class says, because the source still
+// holds the block.
 func successor(source *ipamv1alpha1.IPClaim, to client.ObjectKey) *ipamv1alpha1.IPClaim {
 	target := &ipamv1alpha1.IPClaim{Spec: *source.Spec.DeepCopy()}
 	target.Namespace, target.Name, target.Labels = to.Namespace, to.Name, maps.Clone(source.Labels)
@@ -169,7 +170,7 @@ func successor(source *ipamv1alpha1.IPClaim, to client.ObjectKey) *ipamv1alpha1.
 	spec.Address, spec.PrefixLength, spec.Number = cmp.Or(source.Status.Address, source.Status.AllocatedCIDR), 0, nil
 	spec.UnmetPolicy, spec.ReclaimPolicy = ipamv1alpha1.UnmetWait, otherPolicy(source.Spec.ReclaimPolicy)
 	if spec.ClassName == "" && spec.PoolRef == nil && spec.PoolSelector == nil {
-		spec.ClassName = source.Status.ClassName // the default class may be another one by now
+		spec.ClassName = source.Status.ClassName // another class may be the default now
 	}
 	return target
 }
@@ -182,13 +183,14 @@ func otherPolicy(policy ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
 	return ipamv1alpha1.ReclaimRetain
 }
 
-// queue waits until the target is in line for the block. The answer to its creation does not show that. So it changes
-// the target's reclaim policy to that of the source: once the controller has answered this generation of the target, it
-// waits. A target that was changed before has its policy; release has changed that of the source.
+// queue waits until the target is in line for the block. The answer to the target's CREATE does not show that. So queue
+// changes the target's reclaim policy to that of the source. Once the controller has answered this generation of the
+// target, the target is in line. If an earlier run has changed the target, queue changes nothing: release may have
+// changed the policy of the source since.
 func (o *move) queue(ctx context.Context, c client.WithWatch, source, target *ipamv1alpha1.IPClaim) error {
 	for target.Generation < 2 {
 		policy := source.Spec.ReclaimPolicy
-		if target.Spec.ReclaimPolicy == policy { // a user has created it
+		if target.Spec.ReclaimPolicy == policy { // a user has created the target
 			policy = otherPolicy(policy)
 		}
 		if err := setPolicy(ctx, c, target, policy); err != nil {
@@ -200,7 +202,7 @@ func (o *move) queue(ctx context.Context, c client.WithWatch, source, target *ip
 		return err
 	}
 	switch now := facts.AnswerOf(target); ipamv1alpha1.Reason(facts.Reason(target.Status.Conditions)) {
-	case ipamv1alpha1.ReasonAddressInUse, ipamv1alpha1.ReasonQuotaExceeded: // until the source is released
+	case ipamv1alpha1.ReasonAddressInUse, ipamv1alpha1.ReasonQuotaExceeded: // it waits for the source to be released
 		return nil
 	default:
 		has := exit.Fail(exit.Conflict, "", "claim %s has %s already", facts.Name(target), target.Status.AllocatedCIDR)
@@ -208,11 +210,11 @@ func (o *move) queue(ctx context.Context, c client.WithWatch, source, target *ip
 	}
 }
 
-// setPolicy changes the reclaim policy of this claim, and of no later one of its name.
+// setPolicy changes the reclaim policy of this claim. It fails for a later claim of the same name.
 func setPolicy(
 	ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.ReclaimPolicy,
 ) error {
-	var value any // null removes it
+	var value any // null removes the field
 	if policy != "" {
 		value = policy
 	}
@@ -225,7 +227,7 @@ func setPolicy(
 	return c.Patch(ctx, claim, client.RawPatch(types.MergePatchType, patch))
 }
 
-// release releases the claim whose block is moved, which must not be retained.
+// release releases the source without retaining its block.
 func release(ctx context.Context, c client.Client, source *ipamv1alpha1.IPClaim) error {
 	if source.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete {
 		if err := setPolicy(ctx, c, source, ipamv1alpha1.ReclaimDelete); err != nil {
@@ -264,7 +266,7 @@ func (o *move) until(
 	return err
 }
 
-// resumable says how far a move came that has ended early, and how it goes on.
+// resumable returns the error of a move that has ended early. It says how far the move came, and how to go on.
 func resumable(err error, format string, args ...any) error {
 	words := exit.Explain(err)
 	if apierrors.IsNotFound(err) || errors.Is(err, ipamclient.ErrGone) {

@@ -26,16 +26,16 @@ var (
 	moveTo   = client.ObjectKey{Namespace: "shop", Name: "front"}
 )
 
-// errAway: the answer to a request was lost, or the request itself.
+// errAway is the error if a request, or the answer to it, was lost.
 var errAway = errors.New("the server is away")
 
-// moves is a server that answers claims as the controller does: the new one is in line once a change of it was answered, and
-// gets the block of the old one if it is in line when that is released.
+// moves is a server that answers claims as the controller does. The new claim is in line once a change to it was
+// answered. If it is in line when the old claim is released, it gets the block.
 type moves struct {
 	client.WithWatch
 	writes   int
 	failAt   int  // the number of the write that fails; 0: none does
-	lost     bool // its answer is lost, and it is done
+	lost     bool // the write is done, and only its answer is lost
 	deleted  ipamv1alpha1.ReclaimPolicy
 	finished bool
 }
@@ -93,7 +93,7 @@ func (m *moves) write(do func() error) error {
 	return errAway
 }
 
-// heldBy returns a claim with an address and a reclaim policy.
+// heldBy returns a bound claim with an address and this reclaim policy.
 func heldBy(policy ipamv1alpha1.ReclaimPolicy) *ipamv1alpha1.IPClaim {
 	source := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(32), gen.Reclaim(policy)), "10.0.0.5/32", stage.OfPlatform("edge"))
 	source.Generation, source.Status.Address = 1, "10.0.0.5"
@@ -102,8 +102,8 @@ func heldBy(policy ipamv1alpha1.ReclaimPolicy) *ipamv1alpha1.IPClaim {
 	return source
 }
 
-// A claim that asked for a number moves with its address, which says the number.
-func TestMove_AskedForANumber(t *testing.T) {
+// If a claim asked for a number, its successor asks for the address instead, which is that of the number.
+func TestSuccessor_AsksForTheAddressOfANumber(t *testing.T) {
 	source := heldBy("")
 	source.Spec.Number = new(int64(5))
 	if spec := successor(source, moveTo).Spec; spec.Number != nil || spec.Address != "10.0.0.5" {
@@ -111,8 +111,9 @@ func TestMove_AskedForANumber(t *testing.T) {
 	}
 }
 
-// The new claim has the address and all that the old one had; the old one is released once the new one is in line, and its block is
-// not retained. Whichever request fails, or gets no answer, the command says so, and goes on when it is run again.
+// The new claim has the address and all fields of the old one. The old claim is released once the new one is in line,
+// and its block is not retained. If any request fails, or gets no answer, the command says so, and goes on when it is
+// run again.
 func TestMove_GoesOnAfterEachFailure(t *testing.T) {
 	for _, policy := range []ipamv1alpha1.ReclaimPolicy{"", ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
 		for failAt := range 6 {
@@ -147,7 +148,7 @@ func TestMove_GoesOnAfterEachFailure(t *testing.T) {
 	}
 }
 
-// A claim is not moved where another one is, or if it has nothing to move; and a missing one is not found.
+// A claim is not moved over another one, nor if it has no block to move. A missing claim is not found.
 func TestMove_Refuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(source *ipamv1alpha1.IPClaim) (there *ipamv1alpha1.IPClaim)
@@ -191,7 +192,8 @@ func TestMove_Refuses(t *testing.T) {
 	}
 }
 
-// A claim that is pinned keeps its block, and the command says which claim gets it, and for how long.
+// A pinned claim keeps its block when it is deleted. The command says which claim can get the block then, and for how
+// long.
 func TestPin_SaysWhichClaimGetsTheBlock(t *testing.T) {
 	class := gen.Class("internal")
 	class.Spec.RetentionLease = "24h"
@@ -211,7 +213,8 @@ func TestPin_SaysWhichClaimGetsTheBlock(t *testing.T) {
 	}
 }
 
-// A claim that somebody else's finalizer holds says which, and for how long.
+// If a claim is deleted, and finalizers of others hold it, the output names these, and says for how long they have held
+// it.
 func TestShow_NamesTheFinalizer(t *testing.T) {
 	claim := heldBy("")
 	claim.DeletionTimestamp, claim.Finalizers = &metav1.Time{Time: stage.Noon.Add(-5 * time.Minute)}, []string{"example.com/backup"}

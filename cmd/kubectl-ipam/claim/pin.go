@@ -42,7 +42,7 @@ the block up, release the claim, and then kubectl ipam claim release NAME --reta
 	return cmd
 }
 
-// pin makes the block of a claim stay when the claim is deleted.
+// pin sets the reclaim policy of a claim so that its block stays when the claim is deleted.
 func pin(ctx context.Context, s *session.Session, c client.Client, key client.ObjectKey, out *output.Printer) error {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := c.Get(ctx, key, claim); err != nil {
@@ -73,7 +73,7 @@ func pin(ctx context.Context, s *session.Session, c client.Client, key client.Ob
 	return nil
 }
 
-// pinnedFor says which claim gets a pinned block, and until when. The class is nil if it is not seen.
+// pinnedFor says which claim can get a pinned block, and until when. The class is nil if the caller does not see it.
 func pinnedFor(claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass) string {
 	said := "the next claim of this name, class and length gets it, with spec.retainedPolicy Reuse"
 	if class != nil && class.Spec.RetainedPolicy == ipamv1alpha1.RetainedReuse &&

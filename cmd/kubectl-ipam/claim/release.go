@@ -27,7 +27,7 @@ import (
 type removal struct {
 	*session.Session
 	retained, missing, cascade bool
-	// wait is how long to wait for a range: from the last allocation that went, or whole.
+	// wait is how long to try to delete a range: since the last allocation that went or, if whole is set, in all.
 	wait  time.Duration
 	whole bool
 }
@@ -80,7 +80,8 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	return o.release(ctx, here, here.Namespace, slices.Compact(slices.Sorted(slices.Values(names))))
 }
 
-// release releases the claims of these names in a namespace, or the blocks that are retained from them.
+// release releases the claims of these names in a namespace or, with --retained, the blocks that are retained from
+// them.
 func (o *removal) release(ctx context.Context, c client.WithWatch, namespace string, names []string) error {
 	run := cascade.Run{Session: o.Session, Again: "run it again"}
 	if !o.missing && len(names) > 1 {
@@ -102,7 +103,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, namespace str
 		return err
 	}
 	if o.cascade {
-		run.Most = len(named) // claims inside fail alike, if they do
+		run.Most = len(named) // if claims inside fail, they all fail for the same reason
 	}
 	return run.Do(ctx, levels, func(ctx context.Context, object client.Object) error {
 		claim, ok := object.(*ipamv1alpha1.IPClaim)
@@ -116,7 +117,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, namespace str
 	})
 }
 
-// there takes a missing object for released, if the caller does.
+// there ignores the error for an object that is missing, with --ignore-not-found.
 func (o *removal) there(err error) error {
 	if o.missing && apierrors.IsNotFound(err) && !absent.Resource(err) {
 		return nil
@@ -124,8 +125,8 @@ func (o *removal) there(err error) error {
 	return err
 }
 
-// ordered reads the named claims, and returns all that is to be released in its order. A claim that cannot be read is
-// of the first level: its release says why.
+// ordered reads the named claims, and returns everything to release, in levels. A claim that cannot be read is in the
+// first level: its release will return the error.
 func (o *removal) ordered(
 	ctx context.Context, c client.Client, named []*ipamv1alpha1.IPClaim,
 ) ([][]client.Object, error) {
@@ -162,7 +163,7 @@ func (o *removal) ordered(
 		}
 	}
 	levels := cascade.Levels(all)
-	if len(kept) > 0 { // when the claims are gone from which some of them are retained
+	if len(kept) > 0 { // they come after the blocks, because some are retained from these
 		at := slices.IndexFunc(levels, func(level []client.Object) bool { return isRange(level[0].(*ipamv1alpha1.IPClaim)) })
 		levels = slices.Insert(levels, at, kept)
 	}
@@ -176,7 +177,7 @@ func isRange(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }
 
-// claim releases one claim that was named, and names its block.
+// claim releases a claim that the user has named, and prints its block.
 func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
 	key := client.ObjectKeyFromObject(claim)
 	if claim.UID == "" {
@@ -199,8 +200,8 @@ func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1al
 	return o.kept(ctx, c, key, held.ReclaimPolicy)
 }
 
-// delete deletes a claim. With --cascade, a range is asked for again while it is refused: everything inside was
-// released a moment before.
+// delete deletes a claim. With --cascade it tries again while the server refuses to delete a range: the claims inside
+// were released a moment before.
 func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
 	if o.cascade {
 		return cascade.Deletion{WithWatch: c, Patience: o.wait, Whole: o.whole, Tell: o.Waits()}.Do(ctx, claim)
@@ -209,8 +210,7 @@ func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1a
 	return c.Delete(ctx, claim, client.Preconditions{UID: &uid})
 }
 
-// kept tells of a block that stays taken. The policy is the one known before the record is
-// written.
+// kept says so if the block of a released claim is retained. policy counts if the record cannot be read.
 func (o *removal) kept(
 	ctx context.Context, c client.Client, key client.ObjectKey, policy ipamv1alpha1.ReclaimPolicy,
 ) error {
@@ -227,8 +227,8 @@ func (o *removal) kept(
 	return err
 }
 
-// record deletes the allocation that has outlived a claim. The server refuses to delete one whose claim is there, and
-// waits for a claim that was deleted a moment ago, whose allocation then goes by itself.
+// record deletes the allocation that is retained from a claim. The server refuses that if the claim exists. If the
+// claim was deleted a moment ago, the server waits until it is gone, and its allocation may go with it.
 func (o *removal) record(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
 	record, err := recordOf(ctx, c, key)
 	if err != nil {
@@ -246,8 +246,8 @@ func (o *removal) record(ctx context.Context, c client.WithWatch, key client.Obj
 	return nil
 }
 
-// recordOf reads the allocation of a claim name. One of a usual name that belongs to
-// another claim has the long one.
+// recordOf reads the allocation that was made for a claim of this name. If another claim's allocation has the usual
+// name, this one has the long name.
 func recordOf(ctx context.Context, c client.Client, claim client.ObjectKey) (*ipamv1alpha1.IPAllocation, error) {
 	var missing error
 	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {

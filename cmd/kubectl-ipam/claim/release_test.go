@@ -21,8 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// network is a server that refuses to release a range while a claim inside is there, as the API server does. Releases notes
-// the names in their order.
+// network is a server that refuses to delete a range while there is a claim inside, as the API server does. It notes
+// the names of deleted claims in their order.
 type network struct {
 	client.WithWatch
 	mu        sync.Mutex
@@ -31,7 +31,7 @@ type network struct {
 	onRelease func(released int)
 }
 
-// newNetwork makes a network 10.0.0.0/8 with a location 10.1.0.0/16 and so many endpoints inside of that.
+// newNetwork returns a network 10.0.0.0/8 with a location 10.1.0.0/16, and this number of endpoints in the location.
 func newNetwork(t *testing.T, endpoints int) *network {
 	t.Helper()
 	in := func(pool string) ipamv1alpha1.PoolRef { return ipamv1alpha1.PoolRef{Name: pool} }
@@ -80,7 +80,7 @@ func (n *network) delete(ctx context.Context, c client.WithWatch, o client.Objec
 	return nil
 }
 
-// Of several claims, those inside are released first, whatever their order on the command line.
+// Claims inside a range are released before the range, whatever their order on the command line.
 func TestRelease_OrdersByItself(t *testing.T) {
 	for _, names := range [][]string{{"net", "ams", "eth00000"}, {"ams", "eth00000", "net"}, {"eth00000", "ams", "net"}} {
 		n := newNetwork(t, 1)
@@ -91,7 +91,8 @@ func TestRelease_OrdersByItself(t *testing.T) {
 	}
 }
 
-// Without --cascade a range in use is refused, and the others are released: the error says how many, and how to go on.
+// Without --cascade, a range in use is refused, and the other claims are released. The error says how many are left,
+// and how to go on.
 func TestRelease_SaysWhatIsLeft(t *testing.T) {
 	n, s := newNetwork(t, 2), stage.New(t)
 	err := (&removal{Session: s.Session}).release(t.Context(), n, "default", []string{"ams", "eth00000", "nothing"})
@@ -108,9 +109,9 @@ func TestRelease_SaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Ten thousand claims of two namespaces inside a network are released, however short the wait for the range is. After an
-// interruption the error says how many, and the same command goes on.
-func TestRelease_CascadeOfTenThousand(t *testing.T) {
+// With --cascade, ten thousand claims of two namespaces inside a network are released, even if --wait is short. If the
+// command is interrupted, the error says how many were released, and the same command goes on.
+func TestRelease_CascadesOverTenThousandClaims(t *testing.T) {
 	const endpoints, before = 10_000, 2_500
 	n, s := newNetwork(t, endpoints), stage.New(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -134,8 +135,9 @@ func TestRelease_CascadeOfTenThousand(t *testing.T) {
 	}
 }
 
-// A range that the server holds to be in use a moment longer is asked for again; one in use by others is refused in the end.
-func TestRelease_CascadeWaitsForTheRange(t *testing.T) {
+// If the server takes a range for one in use a moment longer, it is deleted again later. If others use the range, it is
+// refused in the end.
+func TestRelease_WaitsForTheRangeOfACascade(t *testing.T) {
 	n := newNetwork(t, 1)
 	n.blocks["foreign"] = netip.MustParsePrefix("10.2.0.0/32")
 	n.onRelease = func(released int) {

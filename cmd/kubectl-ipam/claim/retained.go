@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// retained is what is retained from a former claim of a name in the current namespace; nil if
-// nothing is.
+// retained returns the allocation that is retained from a former claim of this name in the current namespace; nil:
+// there is none.
 func retained(ctx context.Context, here session.Access, name string) (*ipamv1alpha1.IPAllocation, error) {
 	kept, err := recordOf(ctx, here, here.Key(name))
 	if apierrors.IsNotFound(err) || err == nil && kept.Spec.ClaimRef != nil {
@@ -30,7 +30,7 @@ func retained(ctx context.Context, here session.Access, name string) (*ipamv1alp
 // listRetained prints the retained allocations of a namespace, or of all.
 func listRetained(ctx context.Context, o *output.Listing, namespace string) error {
 	if !o.Output.Given() {
-		o.Output.Format = output.Wide // which has the column EXPIRES
+		o.Output.Format = output.Wide // this format has the column EXPIRES
 	}
 	o.Filter = func(list client.ObjectList) {
 		records := list.(*ipamv1alpha1.IPAllocationList)
@@ -41,7 +41,7 @@ func listRetained(ctx context.Context, o *output.Listing, namespace string) erro
 	return o.List(ctx, &ipamv1alpha1.IPAllocationList{}, namespace, "nothing is retained")
 }
 
-// describeRetained shows what is retained from a claim that is gone.
+// describeRetained shows the allocation that is retained from a claim that is gone.
 func describeRetained(s *session.Session, name string, kept *ipamv1alpha1.IPAllocation) {
 	page := s.Page()
 	page.Line("Claim", kept.Namespace+"/"+name)
@@ -52,7 +52,7 @@ func describeRetained(s *session.Session, name string, kept *ipamv1alpha1.IPAllo
 	page.Line("Allocation", kept.Name)
 }
 
-// keptUntil is what a retained allocation keeps, and until when.
+// keptUntil says which block a retained allocation keeps, and until when.
 func keptUntil(kept *ipamv1alpha1.IPAllocation, now time.Time) string {
 	if kept.Status.Expires == nil {
 		return kept.Status.AllocatedCIDR + ", until it is deleted"

@@ -56,7 +56,7 @@ func get(ctx context.Context, here session.Access, name string) (*ipamv1alpha1.I
 	return claim, here.Get(ctx, here.Key(name), claim)
 }
 
-// describeClaim shows a claim, and what is retained from a former one of its name; nil for nothing.
+// describeClaim shows a claim, and the allocation that is retained from a former claim of its name; nil: there is none.
 func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1alpha1.IPAllocation) {
 	page := s.Page()
 	ref, status := facts.Pool(claim), claim.Status

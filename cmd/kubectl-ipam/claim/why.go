@@ -60,7 +60,7 @@ func why(ctx context.Context, s *session.Session, name string) error {
 	return q.explain(s)
 }
 
-// explainReleasing says what holds a claim that is deleted.
+// explainReleasing says why a deleted claim is still there.
 func explainReleasing(s *session.Session, claim *ipamv1alpha1.IPClaim) error {
 	gets := "it gets no block"
 	if block := claim.Status.AllocatedCIDR; block != "" {
@@ -70,17 +70,17 @@ func explainReleasing(s *session.Session, claim *ipamv1alpha1.IPClaim) error {
 	return nil
 }
 
-// question is a claim that waits, and what comes into question for it.
+// question is a claim that waits, with the class and the pools that may serve it.
 type question struct {
 	claim *ipamv1alpha1.IPClaim
-	class *ipamv1alpha1.IPClass // nil without one that is seen
+	class *ipamv1alpha1.IPClass // nil: the caller sees none
 	pools []*space.Pool         // of this workspace, with the holders if the claim asks for an address
-	// which holders of this workspace have addresses of other pools that the claim asks for
+	// held names holders of this workspace that have the requested address in pools that the caller cannot see.
 	held []string
-	kept *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
+	kept *ipamv1alpha1.IPAllocation // retained from a former claim of the name; nil: nothing is
 }
 
-// ask reads what the caller may see of classes and pools.
+// ask reads the classes, pools and allocations that the caller may see.
 func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q question, err error) {
 	q.claim = claim
 	if q.kept, err = retained(ctx, c, claim.Name); exit.IgnoreUnseen(err) != nil {
@@ -110,10 +110,10 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 	return q, nil
 }
 
-// holders names those that hold addresses of a pool that the claim asks for. In a pool with an address space for each
-// network, a holder of another network keeps nobody out: the scope tells them apart.
+// holders names the holders of the requested address in a pool. Each is named with its scope: in a pool with an address
+// space for each network, a holder for another network is not in the way.
 func (q question) holders(pool *space.Pool) []string {
-	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
+	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps no block
 	var found []string
 	for _, h := range pool.Held {
 		if h.Block.Overlaps(exact) {
@@ -135,7 +135,7 @@ func (q question) concerns(pool *ipamv1alpha1.IPPool) bool {
 	return slices.Contains(pool.Spec.ClassNames, facts.Class(q.claim))
 }
 
-// explain writes the answer, the pools and what to do.
+// explain prints the answer, the pools, and what to do.
 func (q question) explain(s *session.Session) error {
 	now, reason := facts.AnswerOf(q.claim), "there is no answer yet"
 	if now.Allocated != nil {
@@ -175,8 +175,8 @@ func (q question) explain(s *session.Session) error {
 	return nil
 }
 
-// drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the
-// claim.
+// drawPools lists the pools of this workspace that the claim may be served by. The answer to the claim says why each of
+// them does not serve it.
 func (q question) drawPools(s *session.Session) error {
 	if len(q.pools) == 0 {
 		return nil
@@ -191,14 +191,13 @@ func (q question) drawPools(s *session.Session) error {
 	return output.WriteTable(s.Out, t)
 }
 
-// says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the
-// address that the claim asks for, the claims that were answered and never stored, and when blocks stop cooling. Empty
-// for none.
+// says returns what a pool can add to the answer: that it is not ready, who holds the requested address, which claims
+// were answered and never stored, or when blocks stop cooling. Empty: nothing.
 func (q question) says(pool *space.Pool) string {
 	if !facts.AnswerOf(pool.Object).Given() {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Object.Status.Conditions), "no answer yet")
 	}
-	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
+	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps no block
 	for _, h := range pool.Held {
 		if h.Block.Overlaps(exact) {
 			return h.Holder + " holds " + h.Block.String()

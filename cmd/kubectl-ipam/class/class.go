@@ -1,4 +1,4 @@
-// Package class is kubectl ipam class.
+// Package class has the command kubectl ipam class.
 package class
 
 import (

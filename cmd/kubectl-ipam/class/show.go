@@ -62,7 +62,7 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	page.Line("Parent", spec.ParentClassName)
 	page.Line("Scope", strings.Join(class.Status.RequiredScopeRoles, ", "))
 	makes := "a pool for each %s"
-	if made := class.Status.ProvisionedPools; made > 0 { // of a class that everybody reads nobody is told
+	if made := class.Status.ProvisionedPools; made > 0 { // zero for a class that everybody can read
 		makes += "; there are " + fmt.Sprint(made)
 	}
 	if spec.Provisioning == ipamv1alpha1.ProvisionHeld {

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-func TestClassShow(t *testing.T) {
+func TestDescribeClass_ShowsConflictsAndRetention(t *testing.T) {
 	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), gen.Cooldown("1m"), stage.HourAgo)
 	class.Status.Phase, class.Status.OfferingPools = ipamv1alpha1.ClassReady, 2
 	own := stage.Ready(gen.Pool("office", gen.Backs("internal"), stage.HourAgo), "10.0.0.0/16", ipamv1alpha1.IPv4, 25, 17)

@@ -1,5 +1,5 @@
-// Package exit says how the program ends: with which code, and what to do about an error. The code
-// comes from the reason of an answer, never from its message.
+// Package exit says how the program ends: with which exit code, and with which advice on an error. The code follows
+// from the reason of an answer, never from its message.
 package exit
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// The exit codes. Those of an answer come from its reason: see
-// [ipamv1alpha1.Reason.ExitCode].
+// These are the exit codes. [ipamv1alpha1.Reason.ExitCode] has that for each reason of an answer.
 const (
 	OK          = 0
 	Error       = 1
@@ -33,7 +32,7 @@ const (
 	Aborted     = 9
 )
 
-// exitOfStatus is how a refusal of the API server ends.
+// exitOfStatus has the exit code for each refusal of the API server.
 var exitOfStatus = map[metav1.StatusReason]int{
 	metav1.StatusReasonUnauthorized:       Forbidden,
 	metav1.StatusReasonForbidden:          Forbidden,
@@ -48,15 +47,15 @@ var exitOfStatus = map[metav1.StatusReason]int{
 	metav1.StatusReasonServiceUnavailable: Unavailable,
 }
 
-// BindIt is what to do where the API is not served.
+// BindIt is the advice if the workspace does not serve the API.
 const BindIt = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 
-// Failure is an error with its exit code, and lines on what to do.
+// Failure is an error with its exit code, and with advice in Hint.
 type Failure struct {
 	Code int
 	Err  error
 	Hint string
-	// Reason is that of the system's answer; empty if the error is no answer.
+	// Reason is the reason of the system's answer; empty if the error is no answer.
 	Reason ipamv1alpha1.Reason
 }
 
@@ -66,16 +65,16 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the error without code and hint.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Fail makes an error with its exit code, and with a hint on what to do, which may be empty.
+// Fail makes an error with an exit code and with advice, which may be empty.
 func Fail(code int, hint, format string, args ...any) error {
 	return &Failure{Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
 }
 
-// Usagef is an error in how the program was called.
+// Usagef makes the error of a wrong command line.
 func Usagef(format string, args ...any) error { return Fail(Usage, "", format, args...) }
 
-// Unmet returns the error of a claim that the server did not create, by whose reason the program ends. Any other error
-// stays as it is.
+// Unmet returns the error of a claim that the server did not create. The exit code follows from the reason of the
+// refusal. Any other error stays as it is.
 func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	reason := ipamclient.ReasonOf(err)
 	if reason == "" {
@@ -91,7 +90,8 @@ func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: hint, Err: err}
 }
 
-// Remedy returns what to do about the reason for which a claim has no block. No smaller block is advised to a network.
+// Remedy returns what to do if a claim has no block for this reason. It does not advise a smaller block for a claim for
+// a range.
 func Remedy(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason) string {
 	asked := cmp.Or(claim.Status.Requested, ipamv1alpha1.RequestedColumn(claim.Spec))
 	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
@@ -100,7 +100,7 @@ func Remedy(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason) string {
 	return reason.RemedyFor(asked, cmp.Or(claim.Status.IPFamily, claim.Spec.IPFamily))
 }
 
-// CodeOf is the code with which the program ends.
+// CodeOf returns the exit code for an error.
 func CodeOf(err error) int {
 	known, isKnown := errors.AsType[*Failure](err)
 	code, isStatus := exitOfStatus[apierrors.ReasonForError(err)]
@@ -124,7 +124,7 @@ func CodeOf(err error) int {
 	return code
 }
 
-// Joined returns the errors that errors.Join made one error of, or the error itself.
+// Joined returns the errors that errors.Join has joined. For any other error it returns this error alone.
 func Joined(err error) []error {
 	many, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -133,7 +133,7 @@ func Joined(err error) []error {
 	return many.Unwrap()
 }
 
-// Explain is an error in words.
+// Explain returns an error in words.
 func Explain(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -145,7 +145,8 @@ func Explain(err error) string {
 	}
 }
 
-// HintOf is what to do about an error; empty when its words say it, or when it refuses a request: see package rights.
+// HintOf returns what to do about an error. It is empty if the error itself says so, or if a user has no right: for
+// that, see package rights.
 func HintOf(err error) (hint string) {
 	known, isKnown := errors.AsType[*Failure](err)
 	switch {
@@ -166,14 +167,14 @@ func HintOf(err error) (hint string) {
 	return hint
 }
 
-// Missing is the error of the API server for an object that is not among those seen.
+// Missing returns the error by which the API server would say that an object does not exist.
 func Missing(plural, name string) error {
 	return apierrors.NewNotFound(ipamv1alpha1.Resource(plural), name)
 }
 
 // TimeoutError says that a server did not finish its answer in time.
 type TimeoutError struct {
-	// After is the time that the server had.
+	// After is how long the server had to answer.
 	After time.Duration
 }
 
@@ -187,16 +188,16 @@ func isLate(err error) bool {
 	return ok
 }
 
-// Unreachable reports whether no server has answered.
+// Unreachable reports whether the error is that no server has answered.
 func Unreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok || isLate(err)
 }
 
-// ending reports whether a namespace takes no new objects, since it is being deleted.
+// ending reports whether the error is that a namespace takes no new objects because it is being deleted.
 func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
 
-// IgnoreUnseen takes for nothing what the caller may not see, or what is not there.
+// IgnoreUnseen returns nil for the error of an object that does not exist, or that the caller may not see.
 func IgnoreUnseen(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil

@@ -16,8 +16,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// A namespace that is being deleted is told apart from missing rights, which no admin could grant.
-func TestHint_ForANamespaceThatIsBeingDeleted(t *testing.T) {
+// The hint for a namespace that is being deleted is not that for missing rights, which no admin could grant.
+func TestHint_TellsADeletedNamespaceFromMissingRights(t *testing.T) {
 	err := apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "c", errors.New("because it is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	wrapped := fmt.Errorf("create claim c: %w", err)
@@ -29,8 +29,9 @@ func TestHint_ForANamespaceThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// The CREATE of a claim that says Refuse fails where nobody can tell. There is no claim, so nobody retries.
-func TestUnmet_NobodyCanTell(t *testing.T) {
+// If a claim with the policy Refuse cannot be answered now, its CREATE fails. As there is no claim, the user has to
+// retry.
+func TestUnmet_AdvisesToRetryIfNobodyCanTell(t *testing.T) {
 	err := Unmet(&ipamv1alpha1.IPClaim{}, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "denied",
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(ipamv1alpha1.ReasonError)}}},
@@ -40,8 +41,9 @@ func TestUnmet_NobodyCanTell(t *testing.T) {
 	}
 }
 
-// A claim that is not created because it cannot be met ends as one that waits for the same reason.
-func TestUnmet(t *testing.T) {
+// If a claim is not created because it cannot be met, the exit code is the same as for a claim that waits for this
+// reason.
+func TestUnmet_HasTheExitCodeOfAWaitingClaim(t *testing.T) {
 	denied := func(code int32, causes ...metav1.StatusCause) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: code, Message: "denied", Details: &metav1.StatusDetails{Causes: causes},
@@ -66,8 +68,8 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// The exit code comes from the reason of what has gone wrong.
-func TestExitCode(t *testing.T) {
+// The exit code follows from the reason of an error.
+func TestCodeOf_FollowsFromTheReason(t *testing.T) {
 	claims := ipamv1alpha1.Resource("ipclaims")
 	for _, test := range []struct {
 		err  error
@@ -95,8 +97,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// No smaller block is advised to a claim of a network, nor to one of an address, whether the server stores it or not.
-func TestRemedy_AdvisesASmallerBlockWhereThereIsOne(t *testing.T) {
+// No smaller block is advised for a claim for a range or an address, whether the server stores the claim or not.
+func TestRemedy_AdvisesASmallerBlockOnlyForABlock(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spec      ipamv1alpha1.IPClaimSpec

@@ -13,16 +13,16 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 )
 
-// Answer is what the system says to a claim, a pool or a class.
+// Answer is the system's answer to a claim, a pool or a class.
 type Answer struct {
-	// Data is the block of a claim or a pool, empty while there is none, or the name of a class.
+	// Data is the block of a claim or a pool, empty while it has none. For a class it is the name.
 	Data string
-	// Allocated is the condition that answers: Ready on a class, else Allocated. Nil before
-	// the first answer.
+	// Allocated is the condition that has the answer: Ready for a class, Allocated for all others. Nil before the first
+	// answer.
 	Allocated *metav1.Condition
-	// Stalled answers do not change by waiting.
+	// Stalled is set if the answer will not change without a user.
 	Stalled bool
-	// Remedy is what to do about the answer; empty before the first one.
+	// Remedy says what to do about the answer; empty before the first answer.
 	Remedy string
 }
 
@@ -39,7 +39,7 @@ func AnswerOf(object client.Object) Answer {
 	case *ipamv1alpha1.IPClass:
 		a.Data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
 	}
-	// The schema sets an unknown condition on an object that nobody has answered.
+	// The schema gives a new object a condition with the status Unknown. That does not answer it.
 	if c := meta.FindStatusCondition(conditions, deciding); c != nil && c.Status != metav1.ConditionUnknown {
 		a.Allocated = c
 		a.Remedy = remedyOf(object, ipamv1alpha1.Reason(a.Allocated.Reason))
@@ -48,8 +48,8 @@ func AnswerOf(object client.Object) Answer {
 	return a
 }
 
-// remedyOf returns the remedy for an object that the server stores. One that waits for room gets its block without a
-// command.
+// remedyOf returns the remedy for an object that the server stores. If the object waits for room, it gets its block
+// without a further command.
 func remedyOf(object client.Object, reason ipamv1alpha1.Reason) string {
 	remedy := reason.Remedy()
 	switch object := object.(type) {
@@ -69,8 +69,8 @@ func (a Answer) Given() bool {
 	return a.Data != "" && a.Allocated != nil && a.Allocated.Status == metav1.ConditionTrue
 }
 
-// Missing reports whether what the object names does not exist: somebody has to create it or
-// to correct the name.
+// Missing reports whether an object names something that does not exist. Somebody has to create that, or to correct the
+// name.
 func (a Answer) Missing() bool {
 	if a.Allocated == nil {
 		return false
@@ -83,7 +83,7 @@ func (a Answer) Missing() bool {
 	}
 }
 
-// Reason is why there is no block, in words.
+// Reason says in words why there is no block.
 func (a Answer) Reason() string {
 	if a.Allocated == nil {
 		return "no answer yet"
@@ -91,7 +91,7 @@ func (a Answer) Reason() string {
 	return a.Allocated.Reason + ": " + a.Allocated.Message
 }
 
-// Err is the answer as an error; nil when the block is there.
+// Err returns the answer as an error; nil if the block is there.
 func (a Answer) Err(object client.Object) error {
 	what := fmt.Sprintf("%s %s has no block", Kind(object), Name(object))
 	if _, ok := object.(*ipamv1alpha1.IPClass); ok {
@@ -111,7 +111,7 @@ func (a Answer) Err(object client.Object) error {
 	}
 }
 
-// Describe says why there is no block, and what to do.
+// Describe prints why there is no block, and what to do.
 func Describe(p *screen.Sheet, a Answer) {
 	if a.Allocated == nil || a.Allocated.Status == metav1.ConditionTrue {
 		return
@@ -121,9 +121,9 @@ func Describe(p *screen.Sheet, a Answer) {
 	p.Line("To do", a.Remedy)
 }
 
-// Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does
-// not reach, of addresses that are those of another workspace, too, of classes that cannot share it, and of blocks that
-// keep it or its slices from going.
+// Warnings returns what is wrong with a pool that has its block: its gateway, blocks that a change of the spec does not
+// reach, addresses that another workspace has, too, classes that cannot share the pool, and blocks that keep the pool
+// or its slices from going.
 func Warnings(object client.Object) []string {
 	pool, ok := object.(*ipamv1alpha1.IPPool)
 	if !ok {
@@ -147,8 +147,8 @@ func Warnings(object client.Object) []string {
 	return warnings
 }
 
-// Unstored names the holders of a pool if some of them are claims that were answered with a block and are not stored,
-// and says until when their blocks are held; empty if none are. No IPAllocation shows them.
+// Unstored returns who holds blocks of a pool, and until when, if some of the holders are claims that were answered and
+// not stored; empty if none are. Such claims have no IPAllocation.
 func Unstored(pool *ipamv1alpha1.IPPool) string {
 	held := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	if held == nil || ipamv1alpha1.Reason(held.Reason) != ipamv1alpha1.ReasonClaimNotStored {
@@ -157,13 +157,12 @@ func Unstored(pool *ipamv1alpha1.IPPool) string {
 	return held.Message
 }
 
-// Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none
-// is.
+// Overlapping says which addresses of a pool another workspace has, too, that serves this one; empty if there are none.
 func Overlapping(pool *ipamv1alpha1.IPPool) string {
 	return marked(pool, ipamv1alpha1.ConditionOverlapping)
 }
 
-// marked returns the message of a condition of a pool that exists only while it is True; empty without it.
+// marked returns the message of a condition that a pool has only while the condition is True; empty without it.
 func marked(pool *ipamv1alpha1.IPPool, kind string) string {
 	condition := meta.FindStatusCondition(pool.Status.Conditions, kind)
 	if condition == nil || condition.Status != metav1.ConditionTrue {

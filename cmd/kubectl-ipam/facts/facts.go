@@ -1,5 +1,4 @@
-// Package facts says in a few words what claims, pools, classes and allocations are and have, for tables,
-// sheets and messages alike.
+// Package facts has short texts about claims, pools, classes and allocations. Tables, sheets and messages share them.
 package facts
 
 import (
@@ -54,12 +53,12 @@ func Name(object client.Object) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
-// Class returns the class of a claim: the one used, else the one asked for.
+// Class returns the class that a claim uses, or else the class that it asks for.
 func Class(c *ipamv1alpha1.IPClaim) string {
 	return cmp.Or(c.Status.ClassName, c.Spec.ClassName)
 }
 
-// Pool returns the pool of a claim: the one used, else the one asked for.
+// Pool returns the pool that the block of a claim is from, or else the pool that the claim asks for.
 func Pool(c *ipamv1alpha1.IPClaim) ipamv1alpha1.PoolRef {
 	return *cmp.Or(c.Status.PoolRef, c.Spec.PoolRef, &ipamv1alpha1.PoolRef{})
 }
@@ -72,12 +71,12 @@ func Workspace(ref ipamv1alpha1.PoolRef) string {
 	return ref.ProjectRef.Name
 }
 
-// Requested returns the block that a claim asks for, by itself or by the default of its class.
+// Requested returns the block that a claim asks for, or else the default of its class.
 func Requested(c *ipamv1alpha1.IPClaim) string {
 	return cmp.Or(c.Status.Requested, ipamv1alpha1.RequestedColumn(c.Spec))
 }
 
-// Reason returns that of the condition Allocated; empty without one.
+// Reason returns the reason of the condition Allocated; empty without the condition.
 func Reason(conditions []metav1.Condition) string {
 	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
 		return found.Reason
@@ -85,7 +84,8 @@ func Reason(conditions []metav1.Condition) string {
 	return ""
 }
 
-// Unready returns the reason why a pool has no CIDR, or gives none of it out; empty if it does both, or has no answer.
+// Unready returns the reason why a pool has no CIDR, or has one and gives nothing out; empty if it gives blocks out, or
+// has no answer.
 func Unready(conditions []metav1.Condition) string {
 	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
 		if found := meta.FindStatusCondition(conditions, kind); found != nil && found.Status != metav1.ConditionTrue {
@@ -95,7 +95,7 @@ func Unready(conditions []metav1.Condition) string {
 	return ""
 }
 
-// Message returns the message of the condition of that type; empty without one.
+// Message returns the message of the condition of this type; empty without the condition.
 func Message(kind string, conditions []metav1.Condition) string {
 	if found := meta.FindStatusCondition(conditions, kind); found != nil {
 		return found.Message
@@ -103,7 +103,7 @@ func Message(kind string, conditions []metav1.Condition) string {
 	return ""
 }
 
-// Age says how old an object is; empty for a time that is not set.
+// Age says how old an object is; empty if its time is not set.
 func Age(since metav1.Time, now time.Time) string {
 	if since.IsZero() {
 		return ""
@@ -111,7 +111,8 @@ func Age(since metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(since.Time))
 }
 
-// Held says that an object is deleted and which finalizers of other programs hold it; empty if it is not deleted.
+// Held says that an object is deleted, and which finalizers hold it, apart from our own finalizer of pools; empty if it
+// is not deleted.
 func Held(object client.Object, now time.Time) string {
 	since := object.GetDeletionTimestamp()
 	if since.IsZero() {
@@ -131,7 +132,7 @@ func Held(object client.Object, now time.Time) string {
 		minutes(now.Sub(since.Time))
 }
 
-// minutes says a duration from a minute on in minutes, such as 5 min.
+// minutes writes a duration. From one minute up to two hours it writes minutes, such as 5 min.
 func minutes(d time.Duration) string {
 	if d < time.Minute || d >= 2*time.Hour {
 		return duration.HumanDuration(d)
@@ -144,7 +145,7 @@ func Scope(scope ipamv1alpha1.Scope) string {
 	return strings.ReplaceAll(ipamv1alpha1.ScopeColumn(scope), ",", ", ")
 }
 
-// Inside reports whether a scope names all objects of another one.
+// Inside reports whether a scope names all objects of the other scope.
 func Inside(scope, other ipamv1alpha1.Scope) bool {
 	for role, object := range other {
 		if scope[role] != object {
@@ -154,7 +155,7 @@ func Inside(scope, other ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// Target says that a claim holds a whole range; empty if it holds a block.
+// Target says that a claim holds a range; empty if it holds a block.
 func Target(c *ipamv1alpha1.IPClaim) string {
 	if c.Spec.Target != ipamv1alpha1.TargetScopeRange {
 		return ""
@@ -162,12 +163,12 @@ func Target(c *ipamv1alpha1.IPClaim) string {
 	return "the range of its class for this scope"
 }
 
-// CIDR returns the block of a pool: that which it has, else that which it asks for.
+// CIDR returns the block that a pool has, or else the block that it asks for.
 func CIDR(p *ipamv1alpha1.IPPool) string {
 	return cmp.Or(p.Status.AllocatedCIDR, string(p.Spec.CIDR), string(p.Spec.Address))
 }
 
-// Parent names the pool that the block of a pool is carved from; empty without one.
+// Parent names the pool from which the block of a pool is carved; empty without one.
 func Parent(p *ipamv1alpha1.IPPool) string {
 	parent := p.Parent()
 	if parent == nil {
@@ -197,7 +198,7 @@ func Slash(length int32) string {
 	return fmt.Sprintf("/%d", length)
 }
 
-// LargestFree returns the largest block that a pool could still give.
+// LargestFree returns the largest block that a pool can still give.
 func LargestFree(pool *ipamv1alpha1.IPPool) string {
 	if pool.Status.LargestFreePrefix == nil {
 		return ""
@@ -229,7 +230,7 @@ func Lengths(least, most int32) string {
 	}
 }
 
-// Limit says how much a workspace may hold; empty if there is no limit.
+// Limit says how many addresses a workspace may hold; empty if there is no limit.
 func Limit(count ipamv1alpha1.AddressCount) string {
 	if count == "" {
 		return ""
@@ -237,7 +238,7 @@ func Limit(count ipamv1alpha1.AddressCount) string {
 	return plural.Of(string(count), "address", "addresses") + " for each workspace"
 }
 
-// Expiry returns when a retained allocation is released; empty if it is not by itself.
+// Expiry returns when a retained allocation is released; empty if only a user releases it.
 func Expiry(a *ipamv1alpha1.IPAllocation) string {
 	if a.Status.Expires == nil {
 		return ""
@@ -258,7 +259,7 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	return unmapped(netip.PrefixFrom(ip, ip.BitLen())), nil
 }
 
-// unmapped returns a block of IPv4 that is written in IPv6 form, such as ::ffff:10.8.1.7, as IPv4.
+// unmapped returns an IPv4 block that is written in IPv6 form, such as ::ffff:10.8.1.7, in IPv4 form.
 func unmapped(block netip.Prefix) netip.Prefix {
 	const mapped = 96 // bits before the IPv4 address
 	if !block.Addr().Is4In6() || block.Bits() < mapped {

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The remedy advises a smaller block for a block, and not for a single address.
-func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
+// The remedy advises a smaller block if a block was asked for, and not if a single address was.
+func TestRemedy_AdvisesNoSmallerAddress(t *testing.T) {
 	t.Parallel()
 	full := []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted)}}
 	asks := func(requested string, options ...gen.ClaimOption) client.Object {
@@ -42,8 +42,8 @@ func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
 	}
 }
 
-// A pool that has its CIDR and gives nothing out says why: by a reason in a tree, and in full where it is shown.
-func TestUnready_APoolThatGivesNothingOut(t *testing.T) {
+// If a pool has its CIDR and gives nothing out, it says why: by a reason in the tree, and in words on its own page.
+func TestUnready_SaysWhyAPoolGivesNothingOut(t *testing.T) {
 	t.Parallel()
 	condition := func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: string(reason), Message: message}
@@ -72,7 +72,8 @@ func TestUnready_APoolThatGivesNothingOut(t *testing.T) {
 	}
 }
 
-// A pool says by a reason, and not by words, that claims hold blocks of it which were answered and never stored.
+// Whether claims that were never stored hold blocks of a pool is read from the reason of a condition, and not from its
+// message.
 func TestUnstored_NamesClaimsThatHoldBlocksForATime(t *testing.T) {
 	t.Parallel()
 	const said = "the pool holds 2 blocks, of claim default/a, claim default/web (answered, not stored yet: free by 12:02:00)"
@@ -88,8 +89,8 @@ func TestUnstored_NamesClaimsThatHoldBlocksForATime(t *testing.T) {
 	}
 }
 
-// An IPv4 address in IPv6 form is that address.
-func TestParseBlock_Mapped(t *testing.T) {
+// An IPv4 address in IPv6 form is read as the IPv4 address.
+func TestParseBlock_ReadsMappedAddressesAsIPv4(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"::ffff:10.8.1.7": "10.8.1.7/32", "::ffff:10.8.1.7/128": "10.8.1.7/32", "::ffff:10.8.1.0/120": "10.8.1.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "2001:db8::7": "2001:db8::7/128",
@@ -100,8 +101,8 @@ func TestParseBlock_Mapped(t *testing.T) {
 	}
 }
 
-// What is given as an address is read as a block in network form, which means the same
-// when it is written out; or the caller is told how to write one.
+// A text that is accepted as an address is read as a block without host bits. The block can be written, and is read as
+// the same block again. Any other text is refused with an example of what to write.
 func FuzzParseBlock(f *testing.F) {
 	for _, text := range []string{"192.0.2.7", "192.0.2.7/28", "2001:DB8::1", "::ffff:10.0.0.1", "fe80::1%eth0", "010.0.0.1", "10.0.0.0/33", "", "10.0.0.0 /8"} {
 		f.Add(text)
@@ -123,8 +124,8 @@ func FuzzParseBlock(f *testing.F) {
 	})
 }
 
-// The unknown condition that the schema sets on a new object is no answer.
-func TestAnswerOf_UnknownIsNoAnswer(t *testing.T) {
+// The condition Unknown that the schema sets on a new object is no answer.
+func TestAnswerOf_TakesUnknownForNoAnswer(t *testing.T) {
 	t.Parallel()
 	class := gen.Class("c")
 	class.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: string(ipamv1alpha1.ReasonPending)}}

@@ -8,7 +8,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// A word is one of those there are, whatever its case, or is refused.
+// A known word is accepted in upper and lower case. Any other text is refused.
 func FuzzWord(f *testing.F) {
 	f.Add("ipv4")
 	f.Add("IPV6")
@@ -24,7 +24,7 @@ func FuzzWord(f *testing.F) {
 	})
 }
 
-// An owner is read as it is written, and its UID is kept, whichever is given first.
+// An owner is read as it is written. Its UID is kept, whichever of the two flags comes first.
 func TestOwner_IsReadAsWritten(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]ipamv1alpha1.OwnerRef{
@@ -66,7 +66,7 @@ func set(t *testing.T, claim *ipamv1alpha1.IPClaim, name, text string) {
 	}
 }
 
-// The object of a role has a kind and a group, or those that the role says.
+// The object of a role has the kind that the text gives, or else a kind named after the role.
 func TestScope_NamesTheObjectOfARole(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]ipamv1alpha1.ScopeRef{
@@ -86,7 +86,7 @@ func TestScope_NamesTheObjectOfARole(t *testing.T) {
 	}
 }
 
-// A scope is read from a cell as it was written.
+// A scope that was written into a cell is read from it unchanged.
 func TestScope_IsReadAsWritten(t *testing.T) {
 	t.Parallel()
 	var flag ipamv1alpha1.Scope

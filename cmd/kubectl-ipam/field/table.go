@@ -15,10 +15,10 @@ import (
 const scopeUsage = ", each role once: network=vpc-1,location=ams, or network=Network.networking.example.com/vpc-1; " +
 	"without a kind, that is the role with a capital letter"
 
-// Excluded is the column of the blocks that a pool excludes.
+// Excluded is the name of the column for the blocks that a pool excludes.
 const Excluded = "exclude"
 
-// OfPool returns the fields of a pool that flags and columns have under one name.
+// OfPool returns the fields of a pool that a flag and a column have in common.
 func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 	spec := &pool.Spec
 	edge := func(field func(*ipamv1alpha1.PoolReservations) pflag.Value) pflag.Value {
@@ -68,7 +68,7 @@ func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 	}
 }
 
-// OfClaim returns the fields of a claim that flags and columns have under one name.
+// OfClaim returns the fields of a claim that a flag and a column have in common.
 func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	spec := &claim.Spec
 	return []Field{
@@ -89,7 +89,7 @@ func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	}
 }
 
-// OfAll returns the fields of an object of any kind.
+// OfAll returns the fields that objects of every kind have.
 func OfAll(meta *metav1.ObjectMeta) []Field {
 	return []Field{
 		{Name: "labels", Usage: "Labels of the object, such as site=fra", Value: Labels(&meta.Labels)},
@@ -99,12 +99,12 @@ func OfAll(meta *metav1.ObjectMeta) []Field {
 	}
 }
 
-// Strategy takes a strategy.
+// Strategy returns a value that takes a strategy.
 func Strategy(at *ipamv1alpha1.Strategy) pflag.Value {
 	return Word(at, ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit, ipamv1alpha1.LeastUtilized)
 }
 
-// Columns returns the columns of the fields, each once.
+// Columns returns the columns of all fields, each once.
 func Columns() []string {
 	var columns []string
 	all := slices.Concat(OfPool(&ipamv1alpha1.IPPool{}), OfClaim(&ipamv1alpha1.IPClaim{}), OfAll(&metav1.ObjectMeta{}))
@@ -116,12 +116,12 @@ func Columns() []string {
 	return columns
 }
 
-// ScopeOf makes the field of a scope.
+// ScopeOf makes the field for a scope.
 func ScopeOf(at *ipamv1alpha1.Scope, usage string) Field {
 	return Field{Name: "scope", Usage: usage + scopeUsage, Value: Scope(at)}
 }
 
-// Scope takes the objects of a scope, with commas between them, each role once.
+// Scope returns a value that takes the objects of a scope, separated by commas. Each role may occur once.
 func Scope(at *ipamv1alpha1.Scope) pflag.Value {
 	return severalOf("strings", func() []string { return scopeWords(*at) }, func(text string) error {
 		scope := maps.Clone(*at)
@@ -140,9 +140,9 @@ func Scope(at *ipamv1alpha1.Scope) pflag.Value {
 	})
 }
 
-// addRole reads the object of a role, such as network=vpc-1, network=Network/vpc-1 or
-// network=Network.networking.example.com/vpc-1, into a scope. Without a kind, that is the role with a capital letter.
-// ok is false for any other text, and for a role that the scope has already.
+// addRole reads the object of a role into a scope. It takes texts such as network=vpc-1, network=Network/vpc-1 or
+// network=Network.networking.example.com/vpc-1. If the text has no kind, the kind is the role with a capital letter. ok
+// is false for any other text, and if the scope has the role already.
 func addRole(text string, into ipamv1alpha1.Scope) (ok bool) {
 	role, name, ok := strings.Cut(text, "=")
 	if _, given := into[role]; !ok || given || role == "" {
@@ -161,10 +161,10 @@ func addRole(text string, into ipamv1alpha1.Scope) (ok bool) {
 	return true
 }
 
-// kindOfRole returns the kind of the objects of a role, unless another one is given.
+// kindOfRole returns the kind that the objects of a role have by default.
 func kindOfRole(role string) string { return strings.ToUpper(role[:1]) + role[1:] }
 
-// scopeWords writes what Scope takes, by the names of the roles.
+// scopeWords writes a scope as Scope reads it, in the order of the roles.
 func scopeWords(scope ipamv1alpha1.Scope) []string {
 	words := make([]string, 0, len(scope))
 	for _, role := range slices.Sorted(maps.Keys(scope)) {

@@ -1,5 +1,5 @@
-// Package field has the fields of pools, claims and classes in the one form in which flags and the columns of plans say
-// them: the meaning of a word, how it is written, and the word to write instead of a wrong one.
+// Package field has the fields of pools, claims and classes, in the one form that flags and the columns of plans share:
+// the meaning of a word, how it is written, and the word to write instead of a wrong one.
 package field
 
 import (
@@ -18,20 +18,21 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Field is a field of an object, as a flag and a column name it.
+// Field is a field of an object. A flag and a column can set it.
 type Field struct {
-	// Name is that of the flag.
+	// Name is the name of the flag.
 	Name, Usage string
-	// Value writes into the object. Its errors go on from "it is".
+	// Value sets the field of the object. Its errors continue the words "it is".
 	Value pflag.Value
-	// column is the name of the column, where that is another one.
+	// column is the name of the column if it differs from Name.
 	column string
 }
 
 // Column returns the name of the column.
 func (f Field) Column() string { return cmp.Or(f.column, f.Name) }
 
-// Words returns the words of a cell if the field takes several, and the whole cell if not; none of an empty one.
+// Words splits a cell into words if the field takes several. Otherwise it returns the whole cell. An empty cell has no
+// words.
 func (f Field) Words(cell string) []string {
 	if _, ok := f.Value.(pflag.SliceValue); ok {
 		return strings.FieldsFunc(cell, func(c rune) bool { return c == ' ' || c == ',' })
@@ -42,7 +43,7 @@ func (f Field) Words(cell string) []string {
 	return []string{cell}
 }
 
-// Cell returns the field as a column has it.
+// Cell returns the value of the field as it is written into a column.
 func (f Field) Cell() string {
 	if several, ok := f.Value.(pflag.SliceValue); ok {
 		return strings.Join(several.GetSlice(), " ")
@@ -55,11 +56,11 @@ type single struct {
 	get  func() string
 	set  func(text string) error
 	kind string
-	// words are those that the field takes, if these are few.
+	// words are the words that the field takes; empty if it takes any text.
 	words []string
 }
 
-// String implements pflag.Value. Of the zero value, which pflag makes, it is empty.
+// String implements pflag.Value. pflag calls it on a zero value, too, where it returns an empty string.
 func (v *single) String() string {
 	if v.get == nil {
 		return ""
@@ -73,7 +74,7 @@ func (v *single) Set(text string) error { return v.set(text) }
 // Type implements pflag.Value.
 func (v *single) Type() string { return v.kind }
 
-// Choices returns the words that a field takes, if these are few.
+// Choices returns the words that a field takes; empty if it takes any text.
 func (f Field) Choices() []string {
 	if one, ok := f.Value.(*single); ok {
 		return one.words
@@ -81,7 +82,7 @@ func (f Field) Choices() []string {
 	return nil
 }
 
-// Text takes any text.
+// Text returns a value that takes any text.
 func Text[T ~string](at *T) pflag.Value {
 	return &single{kind: "string", get: func() string { return string(*at) }, set: func(text string) error {
 		*at = T(text)
@@ -89,7 +90,7 @@ func Text[T ~string](at *T) pflag.Value {
 	}}
 }
 
-// Word takes one of a few words, whatever their case. The value that it has is the default.
+// Word returns a value that takes one of a few words, in upper or lower case. The word in at is the default.
 func Word[T ~string](at *T, words ...T) pflag.Value {
 	known := make([]string, len(words))
 	for i, word := range words {
@@ -105,7 +106,7 @@ func Word[T ~string](at *T, words ...T) pflag.Value {
 	}}
 }
 
-// Target takes the kind of space that a claim holds: a block, which is the default, or a range.
+// Target returns a value that takes the kind of space that a claim holds: block, which is the default, or range.
 func Target(at *ipamv1alpha1.ClaimTarget) pflag.Value {
 	const block, whole = "block", "range"
 	word := block
@@ -129,7 +130,7 @@ func Target(at *ipamv1alpha1.ClaimTarget) pflag.Value {
 	}}
 }
 
-// Number takes a number that is not below zero, and is empty for zero.
+// Number returns a value that takes a number from zero on. It writes zero as an empty text.
 func Number(at *int32) pflag.Value {
 	shown := func() string { return strings.TrimPrefix(strconv.Itoa(int(*at)), "0") }
 	return &single{kind: "int32", get: shown, set: func(text string) error {
@@ -142,7 +143,7 @@ func Number(at *int32) pflag.Value {
 	}}
 }
 
-// Length takes a prefix length, 28 as well as /28.
+// Length returns a value that takes a prefix length, as 28 or /28.
 func Length(at *int32) pflag.Value {
 	v := Number(at).(*single)
 	v.kind = "length"
@@ -153,7 +154,7 @@ func Length(at *int32) pflag.Value {
 	return v
 }
 
-// Duration takes a duration that is not shorter than the least one.
+// Duration returns a value that takes a duration, which must not be shorter than least.
 func Duration(at *time.Duration, least time.Duration) pflag.Value {
 	return &single{kind: "duration", get: at.String, set: func(text string) error {
 		d, err := time.ParseDuration(text)
@@ -165,7 +166,7 @@ func Duration(at *time.Duration, least time.Duration) pflag.Value {
 	}}
 }
 
-// ParseLength reads 28 as well as /28.
+// ParseLength reads a prefix length, as 28 or /28.
 func ParseLength(text string) (int32, error) {
 	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
 	if err != nil || length < 1 || length > 128 {
@@ -174,7 +175,7 @@ func ParseLength(text string) (int32, error) {
 	return int32(length), nil
 }
 
-// Annotation takes a text that is an annotation of an object.
+// Annotation returns a value that takes any text, and stores it as an annotation of an object.
 func Annotation(of *metav1.ObjectMeta, name string) pflag.Value {
 	return &single{kind: "string", get: func() string { return of.Annotations[name] }, set: func(text string) error {
 		metav1.SetMetaDataAnnotation(of, name, text)
@@ -182,7 +183,8 @@ func Annotation(of *metav1.ObjectMeta, name string) pflag.Value {
 	}}
 }
 
-// within returns a field of a part of an object. There is no part without a value.
+// within returns a value for a field in an optional part of an object. The part is nil while all of its fields are
+// zero.
 func within[P comparable](part **P, field func(*P) pflag.Value) pflag.Value {
 	of := func() *P {
 		if *part == nil {
@@ -201,8 +203,8 @@ func within[P comparable](part **P, field func(*P) pflag.Value) pflag.Value {
 	}}
 }
 
-// Owner takes the object that uses a block: KIND/NAME or KIND/NAMESPACE/NAME. The kind is followed by its group, unless
-// that is the core group.
+// Owner returns a value that takes the object that uses a block, as KIND/NAME or KIND/NAMESPACE/NAME. The kind is
+// followed by a dot and its group, unless that is the core group.
 func Owner(at **ipamv1alpha1.OwnerRef) pflag.Value {
 	return within(at, func(ref *ipamv1alpha1.OwnerRef) pflag.Value {
 		return &single{kind: "string", get: func() string { return ownerText(ref) }, set: func(text string) error {
@@ -221,7 +223,7 @@ func Owner(at **ipamv1alpha1.OwnerRef) pflag.Value {
 	})
 }
 
-// ownerText writes what Owner takes.
+// ownerText writes an owner as Owner reads it.
 func ownerText(ref *ipamv1alpha1.OwnerRef) string {
 	kind := ref.Kind
 	if ref.APIGroup != "" {
@@ -231,7 +233,7 @@ func ownerText(ref *ipamv1alpha1.OwnerRef) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "/")
 }
 
-// several is a field with several values. Set adds one.
+// several is a value for a field with several values. Set adds one of them.
 type several struct {
 	single
 	list func() []string
@@ -250,7 +252,7 @@ func (v *several) Replace([]string) error { return errors.ErrUnsupported }
 // GetSlice implements pflag.SliceValue.
 func (v *several) GetSlice() []string { return v.list() }
 
-// List takes texts, with commas between them.
+// List returns a value that takes texts, separated by commas.
 func List[T ~string](at *[]T) pflag.Value {
 	return severalOf("strings", func() []string {
 		words := make([]string, len(*at))
@@ -266,7 +268,7 @@ func List[T ~string](at *[]T) pflag.Value {
 	})
 }
 
-// Labels takes labels such as site=fra, with commas between them.
+// Labels returns a value that takes labels such as site=fra, separated by commas.
 func Labels(at *map[string]string) pflag.Value {
 	return severalOf("stringToString", func() []string {
 		words := make([]string, 0, len(*at))

@@ -1,5 +1,5 @@
-// Package legible makes the texts of objects safe to show. Users write owners, names and workspace
-// paths, and other users trust what they read.
+// Package legible makes the texts of objects safe to show. Users write owners, names and workspace paths, and other
+// users read them.
 package legible
 
 import (
@@ -11,11 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line
-// ends and tabs.
+// Text escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line ends and tabs.
 func Text(text string) string { return Escape(text, "") }
 
-// Escape escapes unprintable characters, except those in keep.
+// Escape escapes all unprintable characters of a text, except those in keep.
 func Escape(text, keep string) string {
 	var shown strings.Builder
 	for rest := text; rest != ""; {
@@ -33,9 +32,9 @@ func Escape(text, keep string) string {
 	return shown.String()
 }
 
-// Cell makes a text safe for a cell of a table that a spreadsheet may open: unprintable characters are escaped, and a
-// formula, which may send the content of other cells elsewhere, is led by an apostrophe. Spreadsheets of East Asian
-// languages take full-width signs for the others.
+// Cell makes a text safe for a table that a spreadsheet may open. It escapes unprintable characters. It puts an
+// apostrophe before a text that would be a formula, because a formula can send the content of other cells elsewhere.
+// Spreadsheets for East Asian languages also take full-width characters for the beginning of a formula.
 func Cell(text string) string {
 	text = Text(text)
 	if first, _ := utf8.DecodeRuneInString(text); text != "" &&

@@ -1,4 +1,4 @@
-// Package network is kubectl ipam network.
+// Package network has the command kubectl ipam network.
 package network
 
 import (
@@ -58,11 +58,11 @@ inside both. Platform admins see those of all tenants.`,
 	return cmd
 }
 
-// network is a scope of a workspace, and the fields of -o.
+// network is a scope in a workspace, as -o prints it.
 type network struct {
-	// Network is the scope as --scope takes it.
+	// Network is the scope, written as --scope takes it.
 	Network string `json:"network"`
-	// Workspace is empty for the current one.
+	// Workspace is the workspace of the network; empty for the current one.
 	Workspace string   `json:"workspace,omitempty"`
 	CIDRs     []string `json:"cidrs,omitempty"`
 	Pools     []string `json:"pools,omitempty"`
@@ -114,8 +114,8 @@ func (f found) of(workspace string, scope ipamv1alpha1.Scope) *network {
 	return f[key]
 }
 
-// networksOf returns the scopes that pools are for, and those of claims outside of these, as where the pool is another
-// workspace's. One comes before those inside.
+// networksOf returns the scopes of pools, and those of claims in other pools, such as pools of another workspace. A
+// network comes before those inside it.
 func networksOf(r *session.View, pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) []network {
 	networks, scopes := found{}, map[[2]string]ipamv1alpha1.Scope{}
 	for i := range pools {

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// of returns a scope, as --scope takes it.
+// of returns a scope, which is written as --scope takes it.
 func of(text string) gen.Scope {
 	scope := ipamv1alpha1.Scope{}
 	if err := field.Scope(&scope).Set(text); err != nil {
@@ -30,8 +30,8 @@ func made(name, cidr, scope string) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// workspace makes two networks of one CIDR, one of them held and with a subnet inside, a network in a pool of the platform, one that waits,
-// and objects of none.
+// workspace returns the objects of a workspace: two networks with the same CIDR (one of them is held, and has a
+// subnet), a network in a pool of the platform, a network that waits, and objects without a scope.
 func workspace() []client.Object {
 	red, blue := of("network=red"), of("network=Network.networking.example.com/blue")
 	app := of("network=red,subnet=app")
@@ -49,7 +49,8 @@ func workspace() []client.Object {
 	}
 }
 
-// A network shows its CIDR, who holds it, and the claims inside, those of its subnets as well. Networks of one CIDR are two.
+// A network is shown with its CIDR, its holder, and the number of claims inside, including those of its subnets. Two
+// networks with the same CIDR are listed separately.
 func TestNetworkList_CountsTheClaimsInside(t *testing.T) {
 	r := &session.View{WithWatch: stage.Server(t, interceptor.Funcs{}, workspace()...)}
 	only := ipamv1alpha1.Scope(of("network=red"))
@@ -84,7 +85,8 @@ func TestNetworkList_CountsTheClaimsInside(t *testing.T) {
 	}
 }
 
-// An admin of the platform sees the networks of each tenant by its workspace: those of one name are two.
+// An admin of the platform sees the networks of all tenants with their workspaces. Two networks with the same name are
+// listed separately.
 func TestNetworkList_SeparatesTenants(t *testing.T) {
 	objects := workspace()
 	for _, object := range objects {

@@ -16,14 +16,14 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
-// Listing is a list, and how it is asked for.
+// Listing is a list, with the flags that select, sort and print it.
 type Listing struct {
 	*session.Session
 	Output   Printer
 	selector string
 	sortBy   string
 	scope    ipamv1alpha1.Scope
-	// Filter leaves out what is not to be listed; nil keeps all.
+	// Filter removes items from the list before it is printed; nil keeps all.
 	Filter func(client.ObjectList)
 }
 
@@ -43,7 +43,7 @@ func NewList(s *session.Session, short string, run func(context.Context, *Listin
 	return cmd
 }
 
-// NewScopedList makes the command that lists the objects of a kind that may be for a scope.
+// NewScopedList makes the command that lists the objects of a kind whose objects may have a scope.
 func NewScopedList(s *session.Session, short string, run func(context.Context, *Listing) error) *cobra.Command {
 	var scope ipamv1alpha1.Scope
 	cmd := NewList(s, short, func(ctx context.Context, o *Listing) error {
@@ -55,7 +55,7 @@ func NewScopedList(s *session.Session, short string, run func(context.Context, *
 	return cmd
 }
 
-// within leaves out of a list of claims, pools or allocations what is not for all objects of a scope.
+// within removes from a list the claims, pools or allocations whose scope lacks an object of this scope.
 func within(list client.ObjectList, scope ipamv1alpha1.Scope) {
 	other := func(of ipamv1alpha1.Scope) bool { return !facts.Inside(of, scope) }
 	switch list := list.(type) {
@@ -68,7 +68,7 @@ func within(list client.ObjectList, scope ipamv1alpha1.Scope) {
 	}
 }
 
-// NewShow makes the command that shows the object of a name.
+// NewShow makes the command that shows the object with a given name.
 func NewShow(
 	s *session.Session, names session.Names,
 	show func(ctx context.Context, here session.Access, name string, out *Printer) error,
@@ -91,8 +91,8 @@ func NewShow(
 	return cmd
 }
 
-// List prints what a namespace has, or all of them; if there is nothing it says so, and
-// draws no table.
+// List prints the objects of a namespace; empty: of all. If there are none, it says so instead of printing an empty
+// table.
 func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
 	selector, err := labels.Parse(o.selector)
 	if err != nil {
@@ -113,8 +113,8 @@ func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, n
 	return o.Output.Print(o.Out, list, o.Now)
 }
 
-// read reads a list and sorts it. Without --sort-by, the order is that of namespaces and names: in the workspaces
-// of tenants, kcp lists classes in another order each time.
+// read reads a list and sorts it. Without --sort-by it sorts by namespace and name, because kcp lists the classes in a
+// tenant's workspace in another order each time.
 func (o *Listing) read(
 	ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions,
 ) error {

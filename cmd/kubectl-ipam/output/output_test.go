@@ -20,8 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// Every kind has a table of its own, and a wide one.
-func TestTables(t *testing.T) {
+// Each kind has a table, and a wide table.
+func TestTables_ExistForEachKind(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge"), gen.Domain("old"),
 		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:acme:*"}, stage.HourAgo), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18)
 	lab.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "24576", Available: "40960"}
@@ -56,8 +56,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// No text that a user chooses is a formula in a table for a spreadsheet.
-func TestTables_NoFormula(t *testing.T) {
+// In a table for a spreadsheet, no text that a user chooses becomes a formula.
+func TestTables_HaveNoFormulas(t *testing.T) {
 	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\uff1dSUM(A1)", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"} {
 		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
 		claim.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonClassNotFound, formula)
@@ -82,8 +82,8 @@ func TestTables_NoFormula(t *testing.T) {
 	}
 }
 
-// A claim is printed in each form.
-func TestClaims(t *testing.T) {
+// Claims are printed in each form.
+func TestPrint_PrintsClaimsInEachForm(t *testing.T) {
 	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
 	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
@@ -102,7 +102,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Whatever the order of the server is, classes are listed by name.
+// Classes are listed by name, in whatever order the server lists them.
 func TestList_OrdersByName(t *testing.T) {
 	c := interceptor.NewClient(stage.Server(t, interceptor.Funcs{}), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 		list.(*ipamv1alpha1.IPClassList).Items = []ipamv1alpha1.IPClass{*gen.Class("vip"), *gen.Class("internal"), *gen.Class("tiny")}
@@ -127,8 +127,8 @@ func namesOf(t *testing.T, list runtime.Object) string {
 	return strings.Join(names, " ")
 }
 
-// Addresses and numbers are sorted by value, and what has no such field comes first.
-func TestSortList(t *testing.T) {
+// Addresses and numbers are sorted by value. Objects without the field come first.
+func TestSort_ComparesByValue(t *testing.T) {
 	for path, want := range map[string]string{
 		".status.allocatedCIDR": "new b a c",
 		"{.spec.prefixLength}":  "new c b a",
@@ -151,8 +151,8 @@ func TestSortList(t *testing.T) {
 	}
 }
 
-// Names may look like numbers. The order is the same whatever the order before.
-func TestSortList_NumbersAndTexts(t *testing.T) {
+// Names may look like numbers. The result is the same, whatever the order before.
+func TestSort_OrdersNumbersAndTextsAlike(t *testing.T) {
 	const want = "9 10 5x b"
 	for _, names := range [][]string{{"5x", "9", "b", "10"}, {"9", "10", "5x", "b"}, {"10", "b", "5x", "9"}} {
 		list := &ipamv1alpha1.IPClaimList{}
@@ -166,8 +166,8 @@ func TestSortList_NumbersAndTexts(t *testing.T) {
 	}
 }
 
-// Figures of IPv6 have more digits than a float64, or 64 bits.
-func TestSortList_IPv6(t *testing.T) {
+// The numbers of IPv6 addresses exceed the precision of a float64, and 64 bits.
+func TestSort_ComparesLargeNumbersExactly(t *testing.T) {
 	const more, less = "79228162514264337593543950335", "79228162514264337593543950080" // 2^96-1, 2^96-256
 	list := &ipamv1alpha1.IPPoolList{}
 	for _, available := range []string{more, less} {
@@ -180,7 +180,7 @@ func TestSortList_IPv6(t *testing.T) {
 	}
 }
 
-// A list of one scope has the objects for all that it names, and those for others besides.
+// A list for a scope has the objects whose scope names all objects of it, and possibly more.
 func TestWithin_KeepsTheObjectsOfAScope(t *testing.T) {
 	t.Parallel()
 	scopes := []ipamv1alpha1.Scope{

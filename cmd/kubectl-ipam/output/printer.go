@@ -25,7 +25,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The forms of output that more than one command names.
+// These forms of output are named by more than one command.
 const (
 	Table = "table"
 	Wide  = "wide"
@@ -35,11 +35,11 @@ const (
 	Name  = "name"
 )
 
-// kinds returns the scheme of all commands. None of them changes it, and to make one takes milliseconds.
+// kinds returns the scheme that all commands share. No command changes it, and making one takes milliseconds.
 var kinds = sync.OnceValue(workspaces.NewScheme)
 
-// Printer prints objects in the form that -o asks for, by the printers of cli-runtime. AddFlags comes
-// first, then validate.
+// Printer prints objects in the form that -o asks for, with the printers of cli-runtime. AddFlags must be called first,
+// then validate.
 type Printer struct {
 	Format string
 	flags  *genericclioptions.PrintFlags
@@ -48,8 +48,7 @@ type Printer struct {
 	NoHeaders  bool
 }
 
-// AddFlags gives a command -o, and the flags that go with it. A form that there is not is refused before the
-// command runs.
+// AddFlags gives a command -o and the related flags. An unknown form is refused before the command runs.
 func (o *Printer) AddFlags(cmd *cobra.Command) {
 	o.flags = newFlags()
 	o.flags.OutputFormat = &o.Format
@@ -81,7 +80,7 @@ func (o *Printer) Tabular() bool {
 	return !o.Given() || o.Format == Table || o.Format == Wide || o.Format == CSV
 }
 
-// validate refuses a form that there is not.
+// validate refuses an unknown form.
 func (o *Printer) validate() error {
 	if o.Tabular() {
 		return nil
@@ -118,7 +117,7 @@ func (o *Printer) printTable(w io.Writer, t *metav1.Table) error {
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.Format == Wide, NoHeaders: o.NoHeaders}).PrintObj(t, w)
 }
 
-// PrintManifest prints what is not stored: as YAML, unless another form is asked for.
+// PrintManifest prints an object that is not stored: as YAML, unless the caller asked for another form.
 func (o *Printer) PrintManifest(w io.Writer, object runtime.Object) error {
 	if o.Tabular() {
 		o.Format = YAML
@@ -126,7 +125,7 @@ func (o *Printer) PrintManifest(w io.Writer, object runtime.Object) error {
 	return o.printAs(w, object)
 }
 
-// printAs prints an object or a list in a form that is no table.
+// printAs prints an object or a list in a form other than a table.
 func (o *Printer) printAs(w io.Writer, object runtime.Object) error {
 	items := []runtime.Object{object}
 	if meta.IsListType(object) {
@@ -169,7 +168,7 @@ func (o *Printer) encode(format string, object runtime.Object) (string, error) {
 	return text.String(), err
 }
 
-// setKind sets the kind of an object of a list, which the server leaves out.
+// setKind sets the kind of an object from a list, as the server leaves it out.
 func setKind(object runtime.Object) error {
 	kind, err := apiutil.GVKForObject(object, kinds())
 	object.GetObjectKind().SetGroupVersionKind(kind)

@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 )
 
-// PrintReport prints a value without a kind of the API, or the table with the same, whose first column has the names.
-// The table may be nil, for a value that has no names.
+// PrintReport prints a value other than an API object. If the form is tabular, it prints t, which has the same data; if
+// the form is name, it prints the first column of t. t is nil for a value without names.
 func (o *Printer) PrintReport(w io.Writer, value any, t *metav1.Table) error {
 	switch {
 	case o.Format == Name && t == nil:
@@ -38,8 +38,9 @@ func (o *Printer) PrintReport(w io.Writer, value any, t *metav1.Table) error {
 	return o.PrintManifest(w, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Report"}, Raw: raw})
 }
 
-// printEncoded prints JSON or YAML without unprintable characters. The encoders of JSON leave DEL, C1
-// controls and format characters as they are, and that of YAML fails on some: JSON is YAML as well.
+// printEncoded prints JSON or YAML without unprintable characters. The encoder of JSON leaves DEL, C1 controls and
+// format characters as they are, so printEncoded escapes them. The encoder of YAML fails on some. Then printEncoded
+// prints JSON, which is valid YAML.
 func printEncoded(w io.Writer, format string, encode func(format string) (string, error)) error {
 	text, err := encode(format)
 	switch {
@@ -59,8 +60,8 @@ func printEncoded(w io.Writer, format string, encode func(format string) (string
 	return err
 }
 
-// escapeJSON escapes the unprintable characters of JSON, which are in its strings, as \u and four
-// digits. Characters beyond 16 bits are escaped by beyond, as JSON and YAML differ there.
+// escapeJSON escapes the unprintable characters of JSON, which are all inside strings, as \u and four digits. For
+// characters beyond 16 bits it calls beyond, because JSON and YAML escape these differently.
 func escapeJSON(text string, beyond func(rune) string) string {
 	var shown strings.Builder
 	for _, r := range text {

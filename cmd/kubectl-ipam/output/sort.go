@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 )
 
-// Sort sorts the items of a list by a field, which a JSONPath names as in kubectl get, with or without braces and the
-// first dot: addresses and numbers by their value, other texts by their characters. Items without the field come first,
-// and keep their order. Without a field, all do.
+// Sort sorts the items of a list by a field. path names the field by a JSONPath as in kubectl get, with or without
+// braces and the first dot. Addresses and numbers are sorted by value, other texts by their characters. Items without
+// the field come first. Equal items keep their order. An empty path leaves the list as it is.
 func Sort(list runtime.Object, path string) error {
 	if path == "" {
 		return nil
@@ -40,9 +40,9 @@ func Sort(list runtime.Object, path string) error {
 	return meta.SetList(list, items)
 }
 
-// compare orders what has no text first, then numbers by value, then blocks by address, then all other texts by their
-// characters. Two names may be of different kinds: were 10 and 5x compared as texts, and 9 and 10 as numbers, the order
-// would run in a circle.
+// compare orders empty texts first, then numbers by value, then blocks by address, then all other texts by their
+// characters. Numbers must come before texts: if 10 and 5x were compared as texts, and 9 and 10 as numbers, the order
+// would have a circle.
 func compare(a, b string) int {
 	const bits = 256 // more than any number of addresses has
 	less, isLess := new(big.Float).SetPrec(bits).SetString(a)
@@ -71,7 +71,8 @@ func before(first bool) int {
 	return 1
 }
 
-// valueOf returns the text that an object has in a field; of a list in it, the first one, and empty without one.
+// valueOf returns the text of a field of an object; empty without the field. If the field is a list, it returns the
+// first element.
 func valueOf(item runtime.Object, field *jsonpath.JSONPath) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
 	if err != nil {

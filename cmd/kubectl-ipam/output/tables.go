@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// tableOf is an object or a list of them as a table.
+// tableOf returns an object, or a list of objects, as a table.
 func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) {
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:
@@ -43,7 +43,7 @@ func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) 
 	return t, err
 }
 
-// Claims makes the table of claims, with their ages by a clock.
+// Claims returns the table of claims. now is for their ages.
 func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
 	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "SCOPE", "PHASE", "REASON", "AGE",
 		"workspace", "reclaim", "owner", "description", "message")
@@ -60,7 +60,7 @@ func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
 	return t
 }
 
-// Allocations makes the table of allocations, with their ages by a clock.
+// Allocations returns the table of allocations. now is for their ages.
 func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1.Table {
 	t := NewTable("BLOCK", "SCOPE", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
 	for i := range allocations {
@@ -73,7 +73,7 @@ func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1
 	return t
 }
 
-// Pools makes the table of pools, with their ages by a clock.
+// Pools returns the table of pools. now is for their ages.
 func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 	t := NewTable("NAME", "CIDR", "SCOPE", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
 		"available", "domain", "consumers", "description", "reason", "message")
@@ -94,7 +94,7 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 	return t
 }
 
-// Classes makes the table of classes, with their ages by a clock.
+// Classes returns the table of classes. now is for their ages.
 func Classes(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
 	t := NewTable("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner",
 		"limit", "is-default", "message")
@@ -113,8 +113,7 @@ func Classes(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
 	return t
 }
 
-// NewTable returns a table whose rows are objects. Columns named in lower case are
-// for -o wide.
+// NewTable returns a table without rows. Columns whose name is in lower case are only printed with -o wide.
 func NewTable(columns ...string) *metav1.Table {
 	t := &metav1.Table{}
 	for _, name := range columns {
@@ -127,7 +126,7 @@ func NewTable(columns ...string) *metav1.Table {
 	return t
 }
 
-// HideEmpty leaves a column for -o wide if no row has anything there.
+// HideEmpty makes a column appear only with -o wide if all of its cells are empty.
 func HideEmpty(t *metav1.Table, column string) {
 	at := slices.IndexFunc(t.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == column })
 	if !slices.ContainsFunc(t.Rows, func(r metav1.TableRow) bool { return r.Cells[at] != "-" }) {
@@ -135,7 +134,7 @@ func HideEmpty(t *metav1.Table, column string) {
 	}
 }
 
-// Row is a line of a table. An empty cell is a dash.
+// Row returns a row of a table. It writes an empty cell as a dash.
 func Row(object runtime.Object, cells ...string) metav1.TableRow {
 	shown := make([]any, len(cells))
 	for i, cell := range cells {
@@ -152,8 +151,8 @@ func addNamespaces(t *metav1.Table) {
 	}
 }
 
-// WriteCSV prints all columns of a table as comma-separated values. The column NAME of an object has
-// nothing but its name, for programs.
+// WriteCSV prints all columns of a table as comma-separated values. For programs, the cell NAME of an object has only
+// its name.
 func WriteCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
 	var records [][]string
 	names := make([]string, len(t.ColumnDefinitions))
@@ -178,7 +177,7 @@ func WriteCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
 	return csv.NewWriter(w).WriteAll(records)
 }
 
-// WriteTable prints the columns of a table that are not for -o wide.
+// WriteTable prints a table without the columns that are for -o wide.
 func WriteTable(w io.Writer, t *metav1.Table) error {
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, w)
 }

@@ -17,22 +17,23 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// listView is the space of a pool in rows.
+// listView is a pool as a list of blocks.
 type listView struct {
 	*Pool
 	paged[listRow]
-	// Lengths are the free blocks by length; empty for none.
+	// Lengths has the number of free blocks of each length. It is empty if the free blocks are not known.
 	Lengths []fit
-	// CSV is where all rows are to be had as data.
+	// CSV is the link to all rows as data.
 	CSV string
 }
 
 // Here returns the path of the list.
 func (v listView) Here() string { return v.Path("list") }
 
-// listRow is a block of a pool, or of one carved from it.
+// listRow is a block of a pool, or of a pool below it.
 type listRow struct {
-	// Holding has the block, and nothing else if nobody holds it. Its scope is that of the pool, for a child pool.
+	// Holding has the block. If nobody holds the block, its other fields are empty. For a child pool, Scope is the scope
+	// of that pool.
 	space.Holding
 	Depth int
 	Kind  draw.Kind
@@ -48,7 +49,7 @@ func (r listRow) Size() string { return draw.Size(r.Block) }
 // Is returns the word for the kind of the block.
 func (r listRow) Is() string { return words[r.Kind] }
 
-// Indent returns the class of a row that lies in a child pool.
+// Indent returns the CSS class that indents a row inside a child pool.
 func (r listRow) Indent() string { return "depth-" + strconv.Itoa(min(r.Depth, 4)) }
 
 func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
@@ -64,8 +65,7 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "list.html", Title: "Pool " + p.Title(), Data: data}, nil
 }
 
-// rows returns the blocks of a pool by address, with the free ones between them, and below a child
-// pool what it has.
+// rows returns the blocks of a pool, held and free, by address. After each child pool come the blocks of that pool.
 func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 	window := p.Window()
 	if !window.IsValid() {
@@ -82,7 +82,7 @@ func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 	}
 	known := p.Space()
 	unheld(draw.Kept, known.Kept)
-	if p.Object != nil { // else it is not known where the pool ends
+	if p.Object != nil { // otherwise it is not known where the pool ends
 		unheld(p.rest(), known.Free())
 	}
 	slices.SortStableFunc(all, func(a, b listRow) int { return a.Block.Compare(b.Block) })
@@ -114,7 +114,7 @@ func lengths(snapshot *Snapshot, p *Pool) []fit {
 	return all
 }
 
-// csv writes all rows of a pool as data.
+// csv sends all rows of a pool as CSV.
 func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 	var p *Pool
 	snapshot, err := s.reading.get(r.Context())
@@ -128,7 +128,7 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", "attachment")
 	out := csv.NewWriter(w)
-	write := func(cells ...string) { _ = out.Write(cells) } // Flush keeps the error: the client has gone
+	write := func(cells ...string) { _ = out.Write(cells) } // an error means that the client has gone; Flush keeps it
 	write("BLOCK", "ADDRESSES", "STATE", "HOLDER", "CLASS", "OWNER", "SINCE", "DEPTH", "SCOPE")
 	for _, row := range rows(snapshot, p, 0) {
 		since := ""
@@ -141,30 +141,30 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 	out.Flush()
 }
 
-// details are the facts about one block of a pool.
+// details has the facts about one block of a pool.
 type details struct {
 	Block netip.Prefix
 	Kind  draw.Kind
-	// Is is the word for the kind, Size the number of addresses.
+	// Is is the word for the kind of the block, and Size is its number of addresses.
 	Is, Size string
 	// Because is the reason of a state; it may be empty.
 	Because string
 	Holder  *space.Holding
-	// Others hold the same block, each in an address space of its own.
+	// Others hold the same block in other address spaces of the pool.
 	Others []space.Holding
-	// Child leads to the pool that has the block.
+	// Child is the link to the child pool that has the block.
 	Child string
-	// Zoom leads to the map of the block; empty if it has no parts.
+	// Zoom is the link to the map of the block; empty if the block cannot be divided.
 	Zoom string
-	// Fits are the blocks that fit into a free one.
+	// Fits has the blocks that would fit into a free block.
 	Fits []fit
 }
 
-// fit is how many blocks of a length there are, or would be.
+// fit is how many blocks of one length there are, or would fit.
 type fit struct {
 	Length int
 	Count  string
-	// Link leads to the plan for such a block; it may be empty.
+	// Link leads to a plan for such a block; it may be empty.
 	Link string
 }
 
@@ -214,7 +214,7 @@ func (d *details) heldBy(h *space.Holding) {
 	}
 }
 
-// fits returns the next few lengths that a free block has room for, among those that the pool gives.
+// fits returns how many blocks of the next few lengths fit into a free block. It has only lengths that the pool gives.
 func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
 	const shown = 6
 	least, most := space.Lengths(block, p.Object.Spec)
@@ -226,8 +226,8 @@ func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
 	return all
 }
 
-// planFor leads to the plan for a block of a pool, by the first class that gives the length, or from the pool itself if
-// it backs none; empty if none of its classes gives the length.
+// planFor returns the link to the plan for a block of a pool. The plan asks for the first class of the pool that gives
+// the length, or for the pool itself if it backs no class. The link is empty if no class of the pool gives the length.
 func (s *Snapshot) planFor(p *Pool, length int) string {
 	query := url.Values{"length": {fmt.Sprint(length)}}
 	switch classes := p.classes(); {
@@ -256,7 +256,7 @@ func (p *Pool) classes() []string {
 	return p.Object.Spec.ClassNames
 }
 
-// gives reports whether a class allows a length. One that is not shown may.
+// gives reports whether a class may allow a length. It returns true for a class that the caller does not see.
 func (s *Snapshot) gives(class string, length int32) bool {
 	at := slices.IndexFunc(s.Classes, func(c ipamv1alpha1.IPClass) bool { return c.Name == class })
 	if at < 0 {

@@ -15,12 +15,12 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// claimView is one claim.
+// claimView is the page of one claim.
 type claimView struct {
 	claimRow
-	// Since is when the claim got its block; zero without one.
+	// Since is when the claim got its block; zero without a block.
 	Since metav1.Time
-	// Record names the IPAllocation that records the block.
+	// Record is the name of the IPAllocation of the block.
 	Record string
 	Past   past
 }
@@ -28,11 +28,11 @@ type claimView struct {
 // past is the history of a claim or of an address.
 type past struct {
 	Holders []lookup.Holder
-	// Unknown says why nobody tells it; empty if somebody has.
+	// Unknown says why the history could not be read; empty if it was.
 	Unknown string
 }
 
-// pastOf asks for the holders that a query selects.
+// pastOf reads the history that a query selects.
 func (s *server) pastOf(ctx context.Context, q lookup.Query) past {
 	answer, err := s.Source.History(ctx, q)
 	if err != nil {

@@ -14,25 +14,25 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// claimsView is a list of claims.
+// claimsView is the page of a list of claims.
 type claimsView struct {
 	paged[claimRow]
-	// Reason is the only one whose claims are shown; empty shows all claims.
+	// Reason is the reason of the claims that are shown; empty: all claims are.
 	Reason string
-	// Filter is a text that the shown claims have in a name, a class, a scope or a phase.
+	// Filter is a text. The claims that are shown have it in a name, class, scope or phase.
 	Filter string
-	// Columns are the headings, each with the link that sorts by it.
+	// Columns are the headings of the list. Each has a link that sorts the list by it.
 	Columns []column
 }
 
-// column is the heading of a list that can be sorted.
+// column is the heading of a column by which a list can be sorted.
 type column struct {
 	Title, Link string
-	// Sorted is the ARIA word for the order of the rows: ascending, descending, or none.
+	// Sorted is the ARIA word for how the rows are sorted by this column: ascending, descending, or none.
 	Sorted string
 }
 
-// orders are those that claims can be listed in, by the words of the query.
+// orders are the columns by which claims can be sorted, and their words in the query of a URL.
 var orders = []struct {
 	title, word string
 	compare     func(a, b claimRow) int
@@ -50,7 +50,7 @@ func byName(a, b claimRow) int {
 		cmp.Compare(a.Name, b.Name))
 }
 
-// sorted sorts claims as a request asks for, by their names if it does not, and returns the headings.
+// sorted sorts claims as a request asks, or else by name, and returns the headings.
 func sorted(r *http.Request, rows []claimRow) []column {
 	word, down := strings.CutPrefix(r.URL.Query().Get("sort"), "-")
 	columns := make([]column, 0, len(orders))
@@ -75,28 +75,28 @@ func sorted(r *http.Request, rows []claimRow) []column {
 	return columns
 }
 
-// block returns the block of the claim; the zero Prefix, which comes first, without one.
+// block returns the block of the claim. Without a block it returns the zero Prefix, which sorts first.
 func (c claimRow) block() netip.Prefix {
 	block, _ := netip.ParsePrefix(c.Status.AllocatedCIDR)
 	return block
 }
 
-// claimRow is a claim with the places of its block and of its pool; both may be empty.
+// claimRow is a claim, with links to its block and its pool; each link may be empty.
 type claimRow struct {
 	waiting
 	Pool, PoolLink, BlockLink string
 }
 
-// waiting is a claim, and why it has no block.
+// waiting is a claim with the reason why it has no block.
 type waiting struct {
 	Claim
-	// Reason is empty if it has one.
+	// Reason is empty if the claim has a block.
 	Reason, Message, Remedy string
-	// Stalled claims never get a block as they are written.
+	// Stalled is set if the claim can never get a block as it is written.
 	Stalled bool
 }
 
-// group is the claims that have no block for one reason, the oldest first.
+// group has the claims that have no block for the same reason, the oldest first.
 type group struct {
 	Reason  string
 	Stalled bool
@@ -118,7 +118,7 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "claims.html", Title: "Claims", Data: data}, nil
 }
 
-// matches reports whether the claim has a text, in lower case, in what its row shows or in its phase.
+// matches reports whether the row of a claim, or its phase, has a text. The text must be in lower case.
 func (c claimRow) matches(text string) bool {
 	for _, shown := range []string{
 		c.Holder(), facts.Class(c.IPClaim), c.Scope(), string(c.Status.Phase), c.Status.AllocatedCIDR, c.Pool,
@@ -180,7 +180,7 @@ func waitingFor(c Claim) waiting {
 	}
 }
 
-// groupsOf puts claims of one reason together, the largest group first.
+// groupsOf groups claims by their reasons, the largest group first.
 func groupsOf(all []waiting) []group {
 	var groups []group
 	for _, w := range all {
@@ -196,13 +196,13 @@ func groupsOf(all []waiting) []group {
 	return groups
 }
 
-// Oldest returns the claim that has waited longest.
+// Oldest returns the claim of the group that has waited longest.
 func (g group) Oldest() waiting { return g.Claims[0] }
 
-// Others returns the number of further claims.
+// Others returns the number of claims in the group beside the oldest.
 func (g group) Others() string { return strconv.Itoa(len(g.Claims) - 1) }
 
-// Holder names the claim, with its workspace if that is another one.
+// Holder names the claim. It adds the workspace if that is not the current one.
 func (w waiting) Holder() string { return space.In(w.Namespace+"/"+w.Name, w.Workspace) }
 
 // Scope lists the objects that the claim is for.

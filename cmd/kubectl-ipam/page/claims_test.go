@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// without makes claims that have no block for a reason, each older than the one before it.
+// without returns claims that have no block for this reason. Each is older than the one before it.
 func without(reason ipamv1alpha1.Reason, stalled metav1.ConditionStatus, count int) []page.Claim {
 	claims := make([]page.Claim, count)
 	for i := range claims {
@@ -28,8 +28,8 @@ func without(reason ipamv1alpha1.Reason, stalled metav1.ConditionStatus, count i
 	return claims
 }
 
-// However many claims have no block, the pools stay in sight: one line for each reason, five at most, and those that
-// can never be bound apart.
+// However many claims have no block, they do not push the pools out of sight. There is one line for each of the five
+// largest reasons. Claims that can never be bound are listed separately.
 func TestOverview_GroupsClaimsByReason(t *testing.T) {
 	t.Parallel()
 	scene := town("")
@@ -50,8 +50,8 @@ func TestOverview_GroupsClaimsByReason(t *testing.T) {
 	}
 }
 
-// Of what needs attention, five things come before the pools and the rest after them.
-func TestOverview_AttentionLeavesThePoolsInSight(t *testing.T) {
+// Five things that need attention are shown before the pools, and all others after them.
+func TestOverview_ShowsFiveThingsBeforeThePools(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	for i := range 12 {
@@ -66,8 +66,8 @@ func TestOverview_AttentionLeavesThePoolsInSight(t *testing.T) {
 	}
 }
 
-// A list has all claims that the caller may see, with their blocks and pools, or those of one reason.
-func TestClaims(t *testing.T) {
+// The list has all claims that the caller may see, with blocks and pools. It can be limited to one reason.
+func TestClaims_AreListedWithBlocksAndPools(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	bound := gen.Claim("web", gen.OfClass("internal"), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Service", Namespace: "default", Name: "shop"}))
@@ -93,7 +93,8 @@ func TestClaims(t *testing.T) {
 	shows(t, pages(scene), "/claims?reason=PoolExhausted&page=2", "501 to 1000 of 1200", `href="/claims?page=3&amp;reason=PoolExhausted"`, `href="/claims?page=1&amp;reason=PoolExhausted"`)
 }
 
-// The planner is offered for lengths that a class of the pool gives, or for the pool itself where it backs none.
+// Plans are offered for lengths that a class of the pool gives. If the pool backs no class, they ask for the pool
+// itself.
 func TestPlan_OffersWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	scene := town("")
@@ -110,8 +111,8 @@ func TestPlan_OffersWhatIsGiven(t *testing.T) {
 	shows(t, pages(scene), "/pool/office?block=192.0.2.48/28", `href="/plan?length=28&amp;pool=office"`)
 }
 
-// A plan for a pool asks for that pool, and not for a class beside it.
-func TestPlan_AsksAPool(t *testing.T) {
+// A plan for a pool asks for this pool, and for no class.
+func TestPlan_AsksForAPool(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	var asked ipamv1alpha1.IPClaimSpec
@@ -128,7 +129,7 @@ func TestPlan_AsksAPool(t *testing.T) {
 	}
 }
 
-// The block that a workspace has by a slice counts as its own.
+// The block of a slice counts as a block of its workspace.
 func TestOverview_CountsASlice(t *testing.T) {
 	t.Parallel()
 	scene := town("")

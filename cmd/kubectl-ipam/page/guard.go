@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// NewToken is a secret that admits a browser to the page: 256 random bits.
+// NewToken returns a secret that admits a browser to the pages: 256 random bits.
 func NewToken() string {
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails
+	_, _ = rand.Read(secret) // this never fails
 	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
-// policy lets a page use what this server sends, and nothing else.
+// policy is the Content-Security-Policy of the pages. It lets them use only what this server sends.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guard admits the browsers that know the token, to read.
+// guard admits only browsers that know the token, and only to read.
 //
-// A page of another site can have a browser ask this server: by a name of its own that leads to
-// 127.0.0.1 (the Host is refused), or by a link (SameSite keeps the cookie back) or a script (the
-// Origin is refused). Another user of the machine knows the port, and neither the token nor the root:
-// a server of that user, on another port, gets requests of this browser, but no cookie with them.
+// A page of another site can make a browser send a request to this server. It can use a name of its own that leads to
+// 127.0.0.1: guard refuses the Host. It can use a link: SameSite holds the cookie back. It can use a script: guard
+// refuses the Origin. Another user of the machine can know the port, but neither the token nor the root. If that user
+// runs a server on another port, it gets requests of this browser, but without the cookie.
 type guard struct {
-	// host is what a browser has to ask for, such as 127.0.0.1:8080. Browsers leave out port 80.
+	// host is the Host that a browser must send, such as 127.0.0.1:8080. Browsers omit port 80.
 	host  string
 	token string
-	// root is what all paths begin with, such as /x7Q; empty for none.
+	// root is the beginning of all paths, such as /x7Q; it may be empty.
 	root string
 	next http.Handler
 }
 
-// cookie is named after the port: cookies do not tell ports apart.
+// cookie returns the name of the cookie. It has the port, because browsers send a cookie to all ports.
 func (g guard) cookie() string { return "kubectl-ipam-" + (&url.URL{Host: g.host}).Port() }
 
 // ServeHTTP implements http.Handler.
@@ -67,7 +67,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stop refuses a browser that was not admitted.
+// stop refuses a browser that is not admitted.
 func (g guard) stop(w http.ResponseWriter) {
 	http.Error(w, "open the address that kubectl ipam ui has printed: it has the token", http.StatusUnauthorized)
 }
@@ -78,7 +78,7 @@ func (g guard) below(path string) bool {
 	return g.root == "" || found && same("/"+first, g.root)
 }
 
-// admit exchanges the token in the address for a cookie, so that it is in no history.
+// admit replaces the token in the address by a cookie, so that the token stays in no history.
 func (g guard) admit(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if !same(query.Get("token"), g.token) {
@@ -89,7 +89,7 @@ func (g guard) admit(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: g.cookie(), Value: g.token, Path: g.root + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	// The path begins with one slash: //host would lead to another server.
+	// The path must begin with a single slash, because //host would lead to another server.
 	at := strings.TrimLeft(strings.TrimPrefix(r.URL.Path, g.root), `/\`)
 	to := url.URL{Path: g.root + "/" + at, RawQuery: query.Encode()}
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)

@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
 )
 
-// Only a browser that knows the token, at the server's own address, gets an answer.
-func TestGuard(t *testing.T) {
+// Only browsers that know the token, and ask for the server by its own address, get an answer.
+func TestGuard_AdmitsOnlyBrowsersWithTheToken(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	for name, test := range map[string]struct {
@@ -73,8 +73,8 @@ func orElse(text, other string) string {
 	return text
 }
 
-// The token becomes a cookie that scripts and other sites do not get, and leaves the address.
-func TestGuard_Token(t *testing.T) {
+// The token is replaced by a cookie that scripts and other sites do not get. It leaves the address.
+func TestGuard_ReplacesTheTokenByACookie(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	for path, want := range map[string]string{
@@ -98,16 +98,16 @@ func TestGuard_Token(t *testing.T) {
 	}
 }
 
-func TestNewToken(t *testing.T) {
+func TestNewToken_IsDifferentEachTime(t *testing.T) {
 	t.Parallel()
 	if a, b := page.NewToken(), page.NewToken(); a == b || len(a) < 43 {
 		t.Errorf("the tokens are %q and %q; want different ones of 256 bits", a, b)
 	}
 }
 
-// Browsers send the cookies of 127.0.0.1 to all of its ports, but only below the path of the cookie.
-// Nobody else can guess that path, and all pages and links are below it.
-func TestGuard_Root(t *testing.T) {
+// Browsers send the cookies of 127.0.0.1 to all of its ports, but only for paths below that of the cookie. Nobody else
+// can guess this path, and all pages and links are below it.
+func TestGuard_KeepsTheCookieBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	const root = "/x7Q"
 	handler := page.New(page.Options{Source: town(""), Host: host, Token: token, Root: root[1:], Now: func() time.Time { return noon }})
@@ -140,8 +140,8 @@ func TestGuard_Root(t *testing.T) {
 	}
 }
 
-// Browsers leave the port of the scheme out of Host and Origin.
-func TestGuard_Port80(t *testing.T) {
+// Browsers omit the usual port of the scheme in Host and Origin.
+func TestGuard_AcceptsAHostWithoutPort80(t *testing.T) {
 	t.Parallel()
 	handler := page.New(page.Options{Source: town(""), Host: "127.0.0.1:80", Token: token, Now: func() time.Time { return noon }})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Whatever users call their things, a page has only elements of its own, and no text changes the
-// direction or the line of another.
-func TestHostile(t *testing.T) {
+// Whatever texts users write, a page has only its own elements, and no text changes the direction or the line of
+// another text.
+func TestHostile_TextsAddNoElements(t *testing.T) {
 	t.Parallel()
 	paths := []string{
 		"/", "/pool/office", "/pool/office?block=192.0.2.16/28", "/pool/office?block=192.0.2.32/28", "/pool/office/list", "/plan?class=x&length=28",
@@ -56,7 +56,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// elements counts the elements of a page, and the attributes of each.
+// elements counts the elements of a page, each kind with its attributes.
 func elements(t *testing.T, said string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}

@@ -9,21 +9,21 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 )
 
-// network is a scope of a workspace: its pools, and how many blocks are held for it.
+// network is a scope in a workspace, with its pools and the number of blocks held in it.
 type network struct {
 	Scope, Workspace string
 	Pools            []networkPool
 	Blocks           int
-	// Link leads to the blocks.
+	// Link leads to the blocks of the network.
 	Link string
 }
 
-// networkPool is a pool that is for one scope.
+// networkPool is a pool for a scope.
 type networkPool struct {
 	*Pool
-	// Class made the pool; empty if somebody has written it.
+	// Class is the class that made the pool; empty if a user has written it.
 	Class string
-	// Range names the claim that holds the pool, and RangeLink leads to it; empty: none does.
+	// Range names the claim that holds the pool, and RangeLink leads to the claim; empty: no claim does.
 	Range, RangeLink string
 }
 
@@ -35,7 +35,7 @@ func (s *server) networks(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "networks.html", Title: "Networks", Data: paging(r, all)}, nil
 }
 
-// networksOf returns the scopes that pools and claims name. One comes before those that have it and more.
+// networksOf returns the scopes of pools and claims. A scope comes before those that have more objects.
 func networksOf(snapshot *Snapshot) []network {
 	found := map[scoped]*network{}
 	of := func(scope, workspace string) *network {
@@ -72,8 +72,8 @@ func networksOf(snapshot *Snapshot) []network {
 	return all
 }
 
-// scopeOf returns the scope whose pool or address space a claim has its block in: a claim may name more objects. Of a
-// pool that may not be seen, it is the scope of the claim.
+// scopeOf returns the scope of the pool or address space that has the block of a claim, because the claim may name more
+// objects. If the caller may not see the pool, it returns the scope of the claim.
 func (s *Snapshot) scopeOf(c Claim) string {
 	ref := facts.Pool(c.IPClaim)
 	workspace := c.Workspace
@@ -94,7 +94,7 @@ func (s *Snapshot) scopeOf(c Claim) string {
 	return facts.Scope(c.Spec.Scope)
 }
 
-// heldBy notes a range claim beside the pool that it holds.
+// heldBy notes a range claim at the pool that the claim holds.
 func (n *network) heldBy(c Claim) {
 	ref := facts.Pool(c.IPClaim)
 	for i := range n.Pools {

@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// inNetwork makes a bound claim of a pool for the network red.
+// inNetwork returns a bound claim for the network red.
 func inNetwork(name, block, pool string, options ...gen.ClaimOption) page.Claim {
 	claim := gen.Claim(name, append(options, gen.OfClass("internal"), gen.Within("network", "red"))...)
 	claim.Status.AllocatedCIDR, claim.Status.PoolRef = block, &ipamv1alpha1.PoolRef{Name: pool}
@@ -25,7 +25,7 @@ func inNetwork(name, block, pool string, options ...gen.ClaimOption) page.Claim 
 	return page.Claim{IPClaim: claim}
 }
 
-// withNetwork returns the town with a pool for the network red, which a range claim holds, and two claims in it.
+// withNetwork returns the town with a pool for the network red. A range claim holds the pool, and two claims are in it.
 func withNetwork() *scenery {
 	scene := town("")
 	rack := scene.Pools[1].Object
@@ -34,8 +34,8 @@ func withNetwork() *scenery {
 	return scene
 }
 
-// The networks are listed with their pools, their range claims and how many blocks are held in each.
-func TestNetworks_HaveTheirPoolsAndRanges(t *testing.T) {
+// The networks are listed with their pools, the range claims that hold these, and the number of blocks held in each.
+func TestNetworks_ShowPoolsAndRanges(t *testing.T) {
 	t.Parallel()
 	handler := pages(withNetwork())
 	shows(t, handler, "/networks", "1 to 1 of 1 scope", "network=red", `href="/pool/rack"`, "192.0.2.64/26", "vpc", `href="/claim/default/whole"`, "93.8%", `href="/search?q=network%3Dred">2</a>`)
@@ -48,7 +48,7 @@ func TestNetworks_HaveTheirPoolsAndRanges(t *testing.T) {
 	shows(t, pages(town("")), "/networks", "No pool and no claim that you may see names a scope")
 }
 
-// A claim has a page, with its place, its record and its history if the caller may see that.
+// The page of a claim shows its place, its record and, if the caller may see that, its history.
 func TestClaim_HasAPage(t *testing.T) {
 	t.Parallel()
 	scene := withNetwork()
@@ -72,7 +72,7 @@ func TestClaim_HasAPage(t *testing.T) {
 	shows(t, pages(scene), "/search?q=192.0.2.65", "ask an admin")
 }
 
-// The list of claims is narrowed by a text.
+// A text limits the list of claims to those that have it.
 func TestClaims_AreFiltered(t *testing.T) {
 	t.Parallel()
 	handler := pages(withNetwork())
@@ -85,7 +85,7 @@ func TestClaims_AreFiltered(t *testing.T) {
 	shows(t, handler, "/claims?filter=nothing", "There is no claim that you may see", `value="nothing"`)
 }
 
-// The planner asks for the scope that a class requires, and sends it.
+// The planner asks the user for the scope that a class requires, and sends it with the claim.
 func TestPlan_AsksForTheScope(t *testing.T) {
 	t.Parallel()
 	scene := town("")
@@ -103,5 +103,5 @@ func TestPlan_AsksForTheScope(t *testing.T) {
 	if asked["network"].Name != "red" || asked["location"].Name != "ams" {
 		t.Errorf("the system was asked for the scope %v, want network red and location ams", asked)
 	}
-	shows(t, handler, "/plan", `name="scope.network"`) // the default class
+	shows(t, handler, "/plan", `name="scope.network"`) // this is the default class
 }

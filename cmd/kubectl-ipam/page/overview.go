@@ -19,19 +19,19 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// overview is all that there is, at a glance.
+// overview is everything at a glance.
 type overview struct {
 	Tiles   []tile
 	Classes []ipamv1alpha1.IPClass
-	// Waiting is how many claims have no block. Waits and Stalled are the largest groups of them, and Groups says how
-	// many more there are.
+	// Waiting is how many claims have no block. Waits and Stalled are the largest groups of these claims, and Groups is
+	// the number of further groups.
 	Waiting        int
 	Waits, Stalled []group
 	Groups         int
-	// Attention is shown before the pools, and Later after them.
+	// Attention is shown before the pools, and Later is shown after them.
 	Attention, Later []attention
 	Blocks           int
-	// Ranges is how many pools were made for scopes. The page of networks shows them.
+	// Ranges is how many pools were made for scopes. They are on the page of networks.
 	Ranges int
 }
 
@@ -41,13 +41,13 @@ type tile struct {
 	Map draw.Figure
 	// Mine is the number of addresses that the caller's workspace holds.
 	Mine *big.Int
-	// Outlook is when the pool is full; empty if it does not fill.
+	// Outlook says when the pool will be full; empty if it does not fill.
 	Outlook string
-	// Ranges is how many pools inside were made for scopes.
+	// Ranges is how many pools inside this pool were made for scopes.
 	Ranges int
 }
 
-// first is how many things of a kind are shown before the pools.
+// first is how many groups, and how many things that need attention, are shown before the pools.
 const first = 5
 
 func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
@@ -85,10 +85,10 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 // placed identifies a pool.
 type placed struct{ workspace, name string }
 
-// ranges counts the pools that were made for scopes, by the pool that somebody has written, and that they are carved
-// from.
+// ranges counts the pools that were made for scopes. It counts each at the nearest pool above it that a user has
+// written.
 func (s *Snapshot) ranges() map[placed]int {
-	above := map[placed]*Pool{} // by the child pool
+	above := map[placed]*Pool{} // the parent, by the child pool
 	for i := range s.Pools {
 		for _, h := range s.Pools[i].Held {
 			if h.Kind == space.Child {
@@ -97,7 +97,7 @@ func (s *Snapshot) ranges() map[placed]int {
 		}
 	}
 	counts := map[placed]int{}
-	const deepest = 9 // classes of a chain, and its root
+	const deepest = 9 // a chain of classes, and its root
 	for i := range s.Pools {
 		p, depth := &s.Pools[i], 0
 		for ; p != nil && p.Range() != "" && depth < deepest; depth++ {
@@ -125,10 +125,10 @@ func (s *server) tileOf(p *Pool) tile {
 	return t
 }
 
-// meter is how full something is.
+// meter shows how full something is.
 type meter struct {
-	// Known is set if there is a figure, Percent is 0 to 100, Figure the same for people, and Words
-	// a sentence of it.
+	// Known is set if there is a figure. Percent is the figure from 0 to 100, Figure is the same for people, and Words is
+	// a sentence with it.
 	Known   bool
 	Percent float64
 	Figure  string
@@ -137,7 +137,7 @@ type meter struct {
 	Level string
 }
 
-// shareOf returns the meter of a part of so many addresses.
+// shareOf returns a meter that shows part as a share of whole.
 func shareOf(part, whole *big.Int) meter {
 	if whole.Sign() == 0 {
 		return newMeter(0)
@@ -146,7 +146,7 @@ func shareOf(part, whole *big.Int) meter {
 	return newMeter(min(share*100, 100))
 }
 
-// newMeter is full from 90 percent on, and high from 75: as in pool list.
+// newMeter returns a meter. From 90 percent on it is full, from 75 percent on it is high, as in pool list.
 func newMeter(percent float64) meter {
 	figure := ipamv1alpha1.UtilizationColumn(percent)
 	m := meter{Known: true, Percent: min(percent, 100), Figure: figure, Words: figure + " used", Level: "ok"}
@@ -159,7 +159,7 @@ func newMeter(percent float64) meter {
 	return m
 }
 
-// Width is that of the bar, 0 to 100. What is little is not shown as nothing.
+// Width returns the width of the bar, from 0 to 100. A small share has a visible width.
 func (m meter) Width() string {
 	if m.Percent > 0 && m.Percent < 1 {
 		return "1"
@@ -167,20 +167,20 @@ func (m meter) Width() string {
 	return fmt.Sprintf("%.1f", m.Percent)
 }
 
-// sized is a number of addresses in a prefix.
+// sized writes the number of addresses of a prefix.
 func sized(p netip.Prefix) string { return plural.Of(draw.Size(p), "address", "addresses") }
 
 // attention is something that somebody has to look at.
 type attention struct {
-	// Bad is what is broken or full; the rest is worth knowing.
+	// Bad is set for what is broken or full. All else is only worth knowing.
 	Bad bool
-	// What is the object, Link where it is shown; Link may be empty.
+	// What names the object. Link leads to it, and may be empty.
 	What, Link string
-	// Is says what is the matter in a word or two, and Because why.
+	// Is says in a word or two what the matter is, and Because says why.
 	Is, Because string
 }
 
-// attentionOf is what conditions and figures of all objects ask for, the worst first.
+// attentionOf returns what needs attention by the conditions and figures of all objects, the worst first.
 func attentionOf(s *Snapshot) []attention {
 	var all []attention
 	for i := range s.Pools {
@@ -212,8 +212,8 @@ func poolAttention(p *Pool) []attention {
 		all = append(all, attention{bad, "pool " + p.Title(), p.Path(), is, because})
 	}
 	status := p.Object.Status
-	// A pool that has its CIDR may be frozen, or serve nobody: then it is only not Ready, and the message says so. One
-	// that drains has a mark of its own.
+	// A pool that has its CIDR may be frozen, or serve nobody. Then only Ready is false, and its message says why. That a
+	// pool drains is added by marked.
 	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
 		c := meta.FindStatusCondition(status.Conditions, kind)
 		if c != nil && (c.Status == metav1.ConditionTrue || c.Reason == string(ipamv1alpha1.ReasonBlockInUse)) {
@@ -258,7 +258,7 @@ func claimAttention(c Claim) []attention {
 	return all
 }
 
-// marked calls add for each condition that somebody has to look at.
+// marked calls add for each condition that needs attention.
 func marked(conditions []metav1.Condition, add func(bad bool, is, because string)) {
 	for _, mark := range []struct {
 		kind, is string
@@ -277,7 +277,7 @@ func marked(conditions []metav1.Condition, add func(bad bool, is, because string
 	}
 }
 
-// saidBy is reason and message of a condition; nil is one that is not there yet.
+// saidBy returns the reason and message of a condition; a nil condition is not there yet.
 func saidBy(c *metav1.Condition) string {
 	if c == nil {
 		return "there is no answer yet"

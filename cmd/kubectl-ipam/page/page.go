@@ -1,8 +1,8 @@
-// Package page serves what the commands of kubectl ipam show, as web pages: pools as maps, what is
-// in them, what waits, and where a claim would go. It is read-only, and has the rights of its caller.
+// Package page serves as web pages what the commands of kubectl ipam show: pools as maps, their blocks, the claims that
+// wait, and where a claim would go. It is read-only, and has the rights of its caller.
 //
-// The server writes HTML and SVG, and every view has an address and works without JavaScript. A
-// small script adds what needs one: what is under the pointer, and fresh figures.
+// The server writes HTML and SVG. Every view has an address, and works without JavaScript. A small script shows what is
+// under the pointer, and refreshes the figures.
 package page
 
 import (
@@ -26,17 +26,17 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// Options are what a page needs.
+// Options configure the pages.
 type Options struct {
 	Source Source
-	// Host is the address as a browser asks for it, such as 127.0.0.1:8080.
+	// Host is the address by which a browser reaches the pages, such as 127.0.0.1:8080.
 	Host string
 	// Token admits a browser, see [NewToken].
 	Token string
-	// Root is the first part of all paths. Browsers send the cookie below it alone, but to all ports of
-	// the machine: nobody should be able to guess it, see [NewToken]. Empty is no such part.
+	// Root is the beginning of all paths; it may be empty. A browser sends the cookie only below it, but to all ports of
+	// the machine. So nobody should be able to guess it, see [NewToken].
 	Root string
-	// Now is the clock of ages.
+	// Now is the clock by which ages are shown.
 	Now func() time.Time
 }
 
@@ -48,11 +48,12 @@ type server struct {
 	Options
 	reading   *reading
 	templates map[string]*template.Template
-	// links puts the root before the links of a page. In texts of users quotes are escaped.
+	// links puts the root before the links of a page. It changes no texts of users, because the quotes in these are
+	// escaped.
 	links *strings.Replacer
 }
 
-// New is the handler of all pages. It may be called at the same time.
+// New returns the handler of all pages. The handler is safe for concurrent use.
 func New(options Options) http.Handler {
 	root := ""
 	if options.Root != "" {
@@ -81,12 +82,12 @@ func New(options Options) http.Handler {
 	return guard{host: strings.TrimSuffix(options.Host, ":80"), token: options.Token, root: root, next: mux}
 }
 
-// view is one page.
+// view is a page.
 type view struct {
-	// Template is its file, Title its heading, and Data what the template shows.
+	// Template is the name of its template file, Title is its heading, and Data is what the template shows.
 	Template, Title string
 	Data            any
-	// Still pages are not read again by themselves.
+	// Still is set for a page that does not refresh itself.
 	Still bool
 	// Snapshot, Path and Query are set for every page.
 	Snapshot *Snapshot
@@ -102,7 +103,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-// view answers with the page that show makes of a snapshot.
+// view returns a handler for the page that show makes from a snapshot.
 func (s *server) view(show func(*http.Request, *Snapshot) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var page view
@@ -119,7 +120,7 @@ func (s *server) view(show func(*http.Request, *Snapshot) (view, error)) http.Ha
 	}
 }
 
-// fail answers with an error. The snapshot is nil if it is the error of reading one.
+// fail sends a page with an error. snapshot is nil if it could not be read.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, snapshot *Snapshot, err error) {
 	status := http.StatusBadGateway
 	if known, ok := err.(*problem); ok { //nolint:errorlint // a problem is never wrapped
@@ -130,7 +131,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, snapshot *Snapshot
 	})
 }
 
-// write renders the whole page before its first byte is sent.
+// write renders the whole page before it sends the first byte.
 func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page view) {
 	page.Path, page.Query = r.URL.Path, r.URL.Query().Get("q")
 	var out bytes.Buffer
@@ -140,10 +141,10 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = s.links.WriteString(w, out.String()) // fails when the client has gone
+	_, _ = s.links.WriteString(w, out.String()) // an error means that the client has gone
 }
 
-// parse reads the templates: each page with the layout.
+// parse parses the templates, each page together with the layout.
 func (s *server) parse() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
 	for _, name := range []string{
@@ -183,15 +184,15 @@ func about(object metav1.Object) string {
 	return text
 }
 
-// perPage is how many rows are shown at once.
+// perPage is how many rows a page shows.
 const perPage = 500
 
-// paged is a part of many rows.
+// paged is a page of many rows.
 type paged[T any] struct {
 	Rows []T
-	// First and Last number the rows that are shown, of Total.
+	// First and Last are the numbers of the first and the last row that are shown, of Total rows.
 	First, Last, Total int
-	// Before and After lead to the other rows; empty for none.
+	// Before and After are links to the rows before and after; empty if there are none.
 	Before, After string
 }
 

@@ -25,10 +25,10 @@ const (
 	token = "secret"
 )
 
-// noon is the time of every test.
+// noon is the time in every test.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// scenery is a source that has been read: the API itself is read in test/ui.
+// scenery is a source with a fixed snapshot. Reading from the API is tested in test/ui.
 type scenery struct {
 	*page.Snapshot
 	err     error
@@ -51,12 +51,12 @@ func (s *scenery) History(context.Context, lookup.Query) (lookup.Answer, error) 
 	return lookup.Answer{Holders: s.past}, s.unknown
 }
 
-// pages are the pages of a source.
+// pages returns the pages of a source.
 func pages(source page.Source) http.Handler {
 	return page.New(page.Options{Source: source, Host: host, Token: token, Now: func() time.Time { return noon }})
 }
 
-// get is the answer to a browser that was admitted.
+// get returns the answer to a browser that is admitted.
 func get(t testing.TB, handler http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
@@ -66,7 +66,7 @@ func get(t testing.TB, handler http.Handler, path string) *httptest.ResponseReco
 	return w
 }
 
-// shows fails the test unless a page is well and says all of these.
+// shows fails the test unless a page is served and has all of these texts.
 func shows(t *testing.T, handler http.Handler, path string, want ...string) string {
 	t.Helper()
 	w := get(t, handler, path)
@@ -81,7 +81,7 @@ func shows(t *testing.T, handler http.Handler, path string, want ...string) stri
 	return w.Body.String()
 }
 
-// withFigures is a pool that is ready.
+// withFigures returns a pool as a ready pool with these figures.
 func withFigures(pool *ipamv1alpha1.IPPool, cidr, total, allocated string, percent float64) *ipamv1alpha1.IPPool {
 	pool.Status.AllocatedCIDR, pool.Status.Phase, pool.Status.IPFamily = cidr, ipamv1alpha1.PoolReady, ipamv1alpha1.IPv4
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: total, Allocated: allocated, Available: "112"}
@@ -95,7 +95,7 @@ func withFigures(pool *ipamv1alpha1.IPPool, cidr, total, allocated string, perce
 	return pool
 }
 
-// town is a platform with pools, a tenant and a claim that waits; hostile is in every free text.
+// town returns a platform with pools, a tenant and a claim that waits. Every free text in it contains hostile.
 func town(hostile string) *scenery {
 	held := func(block, name, workspace string, kind space.Kind) space.Holding {
 		words := map[space.Kind]string{space.Claimed: "claim ", space.Retained: "retained for ", space.Child: "pool "}
@@ -134,8 +134,8 @@ func town(hostile string) *scenery {
 	}}
 }
 
-// Pools say when they are full, as far as they have samples.
-func TestForecast(t *testing.T) {
+// A pool with enough samples says when it will be full.
+func TestPool_SaysWhenItWillBeFull(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	office := scene.Pools[0].Object
@@ -145,7 +145,7 @@ func TestForecast(t *testing.T) {
 	shows(t, pages(scene), "/pool/lent", "Forecast: too little data.")
 }
 
-func TestOverview(t *testing.T) {
+func TestOverview_ShowsPoolsAndClaims(t *testing.T) {
 	t.Parallel()
 	said := shows(t, pages(town("")), "/", "56.2% used", "192.0.2.0/24", "PoolExhausted", "too big", "nearly full", "16 addresses are yours", "asks for <bdi>/26", "carved from", `href="/plan?class=internal"`)
 	if got := strings.Count(said, `class="tile `); got != 4 {
@@ -153,8 +153,9 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// A frozen pool has its CIDR and is not Ready; only it is said to need attention for that.
-func TestOverview_FrozenPool(t *testing.T) {
+// A frozen pool has its CIDR, and is not Ready. It is the only pool that is said to need attention because it is not
+// Ready.
+func TestOverview_SaysThatAPoolIsFrozen(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	if said := shows(t, pages(scene), "/"); strings.Contains(said, "not ready") && strings.Contains(said, "frozen") {
@@ -165,7 +166,7 @@ func TestOverview_FrozenPool(t *testing.T) {
 	shows(t, pages(scene), "/", "not ready", "Error: frozen: the ledger was lost")
 }
 
-func TestPool(t *testing.T) {
+func TestPool_HasAMapAndDetails(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	shows(t, handler, "/pool/office", "default/web", "held by another workspace", "child pool", "retained", "reserved or excluded", "offices of", `href="/pool/office?block=192.0.2.16%2F28#block"`, "Pick a block")
@@ -187,8 +188,8 @@ func TestPool(t *testing.T) {
 	shows(t, handler, "/pool/edge?workspace=root:net", "belongs to another workspace", "default/mine", "free, or held by others")
 }
 
-// Dense space that does not fit is counted, and each such box leads into it.
-func TestPool_Crowded(t *testing.T) {
+// If too many blocks lie in a part of the map, the part is one box with their number, and leads to a map of the part.
+func TestPool_LeadsIntoCrowdedParts(t *testing.T) {
 	t.Parallel()
 	crowd := crowded(100_000)
 	handler := pages(crowd)
@@ -203,7 +204,7 @@ func TestPool_Crowded(t *testing.T) {
 	shows(t, handler, "/pool/big/list?page=3", "1001 to 1500 of")
 }
 
-// crowded has a pool of so many blocks, and as many gaps.
+// crowded returns a source with a pool that has this number of blocks, and as many gaps.
 func crowded(count int) *scenery {
 	p := page.Pool{Pool: space.Pool{Name: "big", Object: withFigures(gen.Pool("big"), "2001:db8::/32", "79228162514264337593543950336", fmt.Sprintf("%d0", count), 0.1), Held: make([]space.Holding, count)}}
 	for i := range p.Held {
@@ -214,7 +215,7 @@ func crowded(count int) *scenery {
 	return &scenery{Snapshot: &page.Snapshot{Pools: []page.Pool{p}}}
 }
 
-func TestList(t *testing.T) {
+func TestList_HasHeldAndFreeBlocks(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	shows(t, handler, "/pool/office/list", "offices of", "192.0.2.48/28", "free", "depth-1", "93.8% used", "Free blocks by length", "default/vm", `href="/pool/office/list.csv"`)
@@ -227,7 +228,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestPlan_ShowsWhereAClaimWouldGo(t *testing.T) {
 	t.Parallel()
 	source := town("")
 	handler := pages(source)
@@ -242,7 +243,7 @@ func TestPlan(t *testing.T) {
 	shows(t, handler, "/plan?class=internal", "It would get no block", "PoolExhausted: no room", ipamv1alpha1.ReasonPoolExhausted.Remedy())
 }
 
-func TestSearch(t *testing.T) {
+func TestSearch_FindsBlocksAndNames(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	shows(t, handler, "/search?q=192.0.2.17", "claim default/web", "192.0.2.16/28", `<a href="/pool/office"><bdi>office</bdi></a>`)
@@ -254,12 +255,12 @@ func TestSearch(t *testing.T) {
 	shows(t, handler, "/search?q=8.8.8.8", "<bdi>8.8.8.8</bdi> is in no pool that you may see")
 }
 
-func TestTenants(t *testing.T) {
+func TestTenants_CountBlocksAndLimits(t *testing.T) {
 	t.Parallel()
 	source := town("")
 	source.Pools[0].Object.Spec.MaxPerConsumer = "128"
 	shows(t, pages(source), "/tenants", "root:team-b", "root:ipam", "pool office</bdi>: 96 of 128", "75.0% used")
-	source.Pools[0].Held[2].Slice = true // which the limit does not count
+	source.Pools[0].Held[2].Slice = true // the limit does not count it
 	shows(t, pages(source), "/tenants", "pool office</bdi>: 32 of 128")
 	source.Tenants = false
 	if w := get(t, pages(source), "/tenants"); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "root:team-b") {
@@ -267,8 +268,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// What is not there, or cannot be read, is said on a page of its own.
-func TestProblems(t *testing.T) {
+// If something does not exist or cannot be read, a page says so.
+func TestProblems_HaveAPage(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
 	for path, status := range map[string]int{
@@ -285,8 +286,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Requests of a short time share what was read.
-func TestReading(t *testing.T) {
+// Requests within a short time share one snapshot.
+func TestReading_SharesASnapshot(t *testing.T) {
 	t.Parallel()
 	now, source := noon, town("")
 	handler := page.New(page.Options{Source: source, Host: host, Token: token, Now: func() time.Time { return now }})

@@ -19,37 +19,37 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// planView is a question to the planner, and the answer.
+// planView is the page of a question to the planner, with the answer.
 type planView struct {
-	// Class, or Pool with the workspace of one elsewhere, is asked for; neither is the default class.
+	// Class is asked for, or the pool From of Workspace. If both are empty, the default class is.
 	Class, From, Workspace, Length string
 	Classes                        []ipamv1alpha1.IPClass
-	// Lengths are those that the class gives; none if it gives any.
+	// Lengths are the lengths that the class gives; empty if it gives any.
 	Lengths []int32
-	// Roles are those of the scope that a claim of the class has to have, each with the object that is asked for.
+	// Roles are the roles that the scope of the claim must have, each with the object that the user gave.
 	Roles []role
-	// Asked is set if there was a question.
+	// Asked is set if the user has asked a question.
 	Asked bool
-	// Block is where the claim would go; the zero Prefix if it would go nowhere.
+	// Block is the block that the claim would get; the zero Prefix if it would get none.
 	Block netip.Prefix
 	Size  string
-	// Pool names the pool of the block, and PoolLink leads to it if it may be seen.
+	// Pool names the pool of the block. PoolLink leads to the pool if the caller may see it.
 	Pool, PoolLink string
 	Map            *draw.Figure
 	Legend         []legendEntry
-	// Left is what the pool has left then; nil if that is not known.
+	// Left has the figures of the pool after the claim; nil if these are not known.
 	Left *left
 	// Reason says why there is no block, and Remedy what to do.
 	Reason, Remedy string
 }
 
-// role is a role of a scope, and the name of its object, which may be empty.
+// role is a role of a scope, with the name of its object; the name may be empty.
 type role struct{ Name, Object string }
 
 // Field returns the name of the field in the form.
 func (r role) Field() string { return "scope." + r.Name }
 
-// left is what a pool has before and after a claim.
+// left has the free space of a pool before and after a claim.
 type left struct {
 	Before, After               meter
 	Free, Largest, LargestAfter string
@@ -84,7 +84,7 @@ func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 	return page, nil
 }
 
-// answer asks the system for the answer to a claim that is not stored.
+// answer asks the server for the answer to a claim, and stores no claim.
 func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) error {
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "plan-", Namespace: snapshot.Namespace}}
 	claim.Spec.ClassName = data.Class
@@ -131,7 +131,7 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 	return nil
 }
 
-// show shows where the block is, on the map of its pool if that may be seen.
+// show shows the block on the map of its pool, if the caller may see the pool.
 func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block netip.Prefix) {
 	v.Block, v.Size = block, sized(block)
 	if claim.Status.PoolRef == nil {
@@ -149,7 +149,7 @@ func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block n
 	v.PoolLink = p.At(p.Window(), block)
 	blocks := append(p.blocks(), draw.Block{Prefix: block, Kind: draw.Planned, Label: "your claim"})
 	draw.Sort(blocks)
-	const around = 8 // bits: a block of one in 256 is still seen
+	const around = 8 // bits: 1/256 of the map can still be seen
 	window := p.Window()
 	if block.Bits()-around > window.Bits() {
 		window = widened(block, around)
@@ -160,7 +160,7 @@ func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block n
 	v.Map, v.Legend, v.Left = &figure, legendOf(figure), leftOf(p, block)
 }
 
-// leftOf returns the rest of a pool once a block is taken.
+// leftOf returns the free space of a pool once a block is taken.
 func leftOf(p *Pool, block netip.Prefix) *left {
 	taken, ok := new(big.Int).SetString(p.Object.Status.Capacity.Allocated, 10)
 	total, known := new(big.Int).SetString(p.Object.Status.Capacity.Total, 10)
@@ -179,7 +179,7 @@ func leftOf(p *Pool, block netip.Prefix) *left {
 	}
 }
 
-// largest returns the length of the largest free block.
+// largest returns the largest free block, as its length.
 func largest(s space.Space) string {
 	free := s.Free()
 	if len(free) == 0 {

@@ -13,21 +13,21 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// poolView is the map of a pool.
+// poolView is the page with the map of a pool.
 type poolView struct {
 	*Pool
-	// Backs are the classes that the pool backs, with their lengths if they are shown.
+	// Backs are the classes that the pool backs, with their lengths if the caller sees the classes.
 	Backs  []backed
 	Window netip.Prefix
-	// Trail leads from the whole pool to the window.
+	// Trail has links from the whole pool to the window.
 	Trail  []step
 	Map    draw.Figure
 	Legend []legendEntry
-	// Picked is the block whose details are shown; nil for none.
+	// Picked has the details of the block that is picked; nil: none is.
 	Picked *details
-	// Used leads to the part of the window that has all of its blocks, if that is much smaller.
+	// Used leads to the part of the window that has all blocks; nil if this part is not much smaller than the window.
 	Used *step
-	// Outlook is when the pool is full.
+	// Outlook says when the pool will be full.
 	Outlook space.Outlook
 }
 
@@ -78,7 +78,7 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "pool.html", Title: "Pool " + p.Title(), Data: data}, nil
 }
 
-// asked is the pool that a request names.
+// asked returns the pool that a request names.
 func asked(r *http.Request, snapshot *Snapshot) (*Pool, error) {
 	name, workspace := r.PathValue("name"), r.URL.Query().Get("workspace")
 	p, ok := snapshot.pool(snapshot.own(workspace), name)
@@ -88,7 +88,7 @@ func asked(r *http.Request, snapshot *Snapshot) (*Pool, error) {
 	return p.choose(r.URL.Query().Get("space"))
 }
 
-// windowOf is the part of a pool that a request asks for; the whole pool if it does not say.
+// windowOf returns the part of a pool that a request names, or else the whole pool.
 func windowOf(r *http.Request, p *Pool) (netip.Prefix, error) {
 	text := r.PathValue("window")
 	if text == "" {
@@ -104,7 +104,7 @@ func windowOf(r *http.Request, p *Pool) (netip.Prefix, error) {
 	return window.Masked(), nil
 }
 
-// pickedOf is the block that a request asks for the details of; the zero Prefix for none.
+// pickedOf returns the block whose details a request asks for; the zero Prefix if it asks for none.
 func pickedOf(r *http.Request, p *Pool) (netip.Prefix, error) {
 	text := r.URL.Query().Get("block")
 	if text == "" {
@@ -129,7 +129,8 @@ func trail(p *Pool, window netip.Prefix) []step {
 	return steps
 }
 
-// used leads to the part of a map that has all of its blocks, if that is a sixteenth of it or less.
+// used returns a step to the part of a map that has all of its blocks; nil unless this part is at most a sixteenth of
+// the map.
 func used(p *Pool, m draw.Map) *step {
 	const much = 4
 	var around netip.Prefix
@@ -150,7 +151,8 @@ func used(p *Pool, m draw.Map) *step {
 	return &step{around.String(), p.Path(p.zoom(around)...)}
 }
 
-// linker names the boxes of a map: a mixed one leads into it, any other to its details.
+// linker returns a function that names the boxes of a map, and links them: a mixed box leads to a map of it, any other
+// box to its details.
 func linker(p *Pool, window, picked netip.Prefix) func(draw.Box) draw.Shape {
 	return func(box draw.Box) draw.Shape {
 		shape := draw.Shape{Name: named(box), Picked: box.Prefix == picked}
@@ -163,7 +165,7 @@ func linker(p *Pool, window, picked netip.Prefix) func(draw.Box) draw.Shape {
 	}
 }
 
-// named says what a box is, for screen readers and for the pointer.
+// named says what a box is, to screen readers and under the pointer.
 func named(b draw.Box) string {
 	said := []string{b.Prefix.String(), sized(b.Prefix)}
 	switch b.Kind {
@@ -178,7 +180,7 @@ func named(b draw.Box) string {
 	return strings.Join(said, ", ")
 }
 
-// words are what the kinds are called.
+// words has the word for each kind of block.
 var words = map[draw.Kind]string{
 	draw.Free: "free", draw.Unseen: "free, or held by others",
 	draw.Own: "held here", draw.Foreign: "held by another workspace",
@@ -186,10 +188,10 @@ var words = map[draw.Kind]string{
 	draw.Planned: "the plan", draw.Mixed: "several blocks", draw.Cooling: "free, or cooling",
 }
 
-// legendEntry is a kind that a map has.
+// legendEntry is a kind of block in the legend of a map.
 type legendEntry struct{ Fill, Words string }
 
-// legendOf are the kinds that a map has, in a fixed order.
+// legendOf returns the legend of a map: the kinds that the map has, in a fixed order.
 func legendOf(f draw.Figure) []legendEntry {
 	var entries []legendEntry
 	for _, kind := range []draw.Kind{
@@ -204,7 +206,7 @@ func legendOf(f draw.Figure) []legendEntry {
 	return entries
 }
 
-// Lengths are the lengths that a pool gives; empty if that is not known.
+// Lengths returns in words the lengths that a pool gives; empty if this is not known.
 func (v poolView) Lengths() string {
 	if v.Object == nil {
 		return ""

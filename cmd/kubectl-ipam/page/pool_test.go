@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// In a pool that gives each network the same addresses, every page says for which network an address is given: the claims by all of
-// their objects. A pool that was made for a network says so, too.
+// If a pool gives each network the same addresses, every page that shows an address also shows its network. The page of
+// claims shows all objects of their scopes. The page of a pool that was made for a network names the network.
 func TestScope_IsShownBesideTheAddress(t *testing.T) {
 	t.Parallel()
 	scene := town("")
@@ -41,8 +41,8 @@ func TestScope_IsShownBesideTheAddress(t *testing.T) {
 	shows(t, handler, "/pool/office/list", "network=red")
 }
 
-// The addresses that a pool withholds from claims are neither free nor to be planned.
-func TestDetails_Withheld(t *testing.T) {
+// The addresses that a pool withholds are not shown as free, and no plan is offered for them.
+func TestDetails_OffersNoWithheldAddress(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	scene.Pools[0].Object = withFigures(gen.Pool("office", gen.Backs("internal"), gen.Gateway("192.0.2.1", 0)), "192.0.2.0/24", "256", "3", 1)
@@ -56,9 +56,9 @@ func TestDetails_Withheld(t *testing.T) {
 	shows(t, pages(scene), "/pool/office?block=192.0.2.2/32", "What fits")
 }
 
-// Blocks of two families, or outside of the pool, come from two pools of one name, one after the
-// other. They do not widen the window of a pool, and take nothing from its space.
-func TestPool_BlocksOfAFormerPool(t *testing.T) {
+// Blocks of another family, or outside the pool, are those of a former pool of the same name. They do not widen the
+// window of the pool, and take nothing from its space.
+func TestPool_IgnoresBlocksOfAFormerPool(t *testing.T) {
 	t.Parallel()
 	held := []space.Holding{{Block: netip.MustParsePrefix("198.51.100.0/28")}, {Block: netip.MustParsePrefix("2001:db8::/64")}, {Block: netip.MustParsePrefix("198.51.100.16/28")}}
 	unseen := page.Pool{Pool: space.Pool{Name: "edge", Workspace: "root:net", Held: held}}

@@ -10,19 +10,19 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// searchView is what a search has found.
+// searchView is the page of the results of a search.
 type searchView struct {
 	Query string
 	Hits  []hit
-	// States are what the pools make of an address or a block.
+	// States say in which state each pool has the address or block that was searched for.
 	States  []state
 	Waiting []waiting
 	Pools   []step
-	// More is how many hits are not shown.
+	// More is how many further hits there are.
 	More int
 	// Past is the history of the block that was searched for; nil for other searches.
 	Past *past
-	// Nowhere is set if an address is in no pool that is shown.
+	// Nowhere is set if no pool that is shown has the address.
 	Nowhere bool
 }
 
@@ -33,13 +33,13 @@ type hit struct {
 	Link           string
 }
 
-// state is what one pool makes of a block.
+// state is the state of a block in one pool.
 type state struct {
 	space.State
 	Link string
 }
 
-// searchFor leads to the results of a search.
+// searchFor returns the link to the results of a search.
 func searchFor(text string) string { return "/search?" + url.Values{"q": {text}}.Encode() }
 
 func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
@@ -58,7 +58,7 @@ func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "search.html", Title: "Search", Data: data, Still: data.Past != nil}, nil
 }
 
-// searchAddress finds the holders of a block, and what each pool makes of it.
+// searchAddress finds the holders of a block, and its state in each pool.
 func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
@@ -69,7 +69,7 @@ func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
 	}
 }
 
-// searchText finds what has a text in its names, in lower case.
+// searchText finds objects that have a text in their names. The text must be in lower case.
 func (v *searchView) searchText(snapshot *Snapshot, text string) {
 	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
 	for i := range snapshot.Pools {
@@ -90,7 +90,7 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 	}
 }
 
-// add adds the blocks of a pool that match.
+// add adds the blocks of a pool for which matches returns true.
 func (v *searchView) add(p *Pool, matches func(space.Holding) bool) {
 	for _, h := range p.Held {
 		if matches(h) {

@@ -16,19 +16,19 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// Source is the API as the caller may use it. Its methods may be called at the same time.
+// Source reads the API with the rights of the caller. Safe for concurrent use.
 type Source interface {
-	// Read reads all that the caller may see.
+	// Read reads everything that the caller may see.
 	Read(ctx context.Context) (*Snapshot, error)
-	// Preview asks for the answer to a claim and stores nothing. It leaves the answer in the claim.
+	// Preview asks for the answer to a claim, and puts it into the claim. It stores nothing.
 	Preview(ctx context.Context, claim *ipamv1alpha1.IPClaim) error
-	// History asks who holds and held addresses, which few users may.
+	// History reads who holds and held addresses. Few users may read this.
 	History(ctx context.Context, q lookup.Query) (lookup.Answer, error)
 }
 
-// Snapshot is what the caller may see. It is not changed once it is read.
+// Snapshot is everything that the caller may see. It does not change after it was read.
 type Snapshot struct {
-	// Workspace is the current one, Namespace the current namespace.
+	// Workspace is the current workspace, and Namespace the current namespace.
 	Workspace, Namespace string
 	// Tenants is set if the caller sees the workspaces of all tenants.
 	Tenants bool
@@ -39,7 +39,7 @@ type Snapshot struct {
 	at time.Time // when it was read
 }
 
-// At says when the snapshot was read; empty for none.
+// At says when the snapshot was read; empty if it was not.
 func (s *Snapshot) At() string {
 	if s.at.IsZero() {
 		return ""
@@ -47,11 +47,11 @@ func (s *Snapshot) At() string {
 	return s.at.UTC().Format("15:04:05") + " UTC"
 }
 
-// Pool is a pool with the blocks of it that the caller may see.
+// Pool is a pool with those of its blocks that the caller may see.
 type Pool struct {
 	space.Pool
-	// Chosen is the address space whose blocks alone are shown; empty: those of all. Spaces are those that there are to
-	// choose from.
+	// Chosen is the only address space whose blocks are shown; empty: those of all are. Spaces are the address spaces that
+	// the user can choose from.
 	Chosen string
 	Spaces []string
 }
@@ -64,8 +64,8 @@ func spaceOf(h space.Holding) string {
 	return space.In(h.Scope, h.Workspace)
 }
 
-// choose returns the pool with the blocks of one address space, if one is given, of those that the caller sees blocks
-// of.
+// choose returns the pool with the blocks of the chosen address space; empty: of all. It fails if the caller sees no
+// block in that address space.
 func (p *Pool) choose(chosen string) (*Pool, error) {
 	if p.Object == nil || p.Object.Status.Spaces == 0 {
 		return p, nil
@@ -96,7 +96,7 @@ type Claim struct {
 // Waits reports whether the claim has no block.
 func (c Claim) Waits() bool { return c.Status.AllocatedCIDR == "" }
 
-// Scope lists the objects that the pool is for; empty for a pool that is for all.
+// Scope lists the objects that the pool is for; empty for a pool without a scope.
 func (p *Pool) Scope() string {
 	if p.Object == nil {
 		return ""
@@ -104,7 +104,7 @@ func (p *Pool) Scope() string {
 	return facts.Scope(p.Object.Spec.Scope)
 }
 
-// Range returns the class that made the pool for a scope; empty for a pool that somebody has written.
+// Range returns the class that made the pool for a scope; empty for a pool that a user has written.
 func (p *Pool) Range() string {
 	if p.Object == nil || p.Object.Spec.ClassRef == nil {
 		return ""
@@ -112,16 +112,16 @@ func (p *Pool) Range() string {
 	return p.Object.Spec.ClassRef.Name
 }
 
-// Path returns the place of the pool; parts come behind its name, as a prefix or the word list.
+// Path returns the path of the pool's page. parts come after the pool's name, such as a prefix, or the word list.
 func (p *Pool) Path(parts ...string) string { return p.link(nil, parts...) }
 
-// At returns the path of the pool with the details of a block, within a window.
+// At returns the path of a map of the pool that shows a window, and the details of a block.
 func (p *Pool) At(window, block netip.Prefix) string {
 	return p.link(url.Values{"block": {block.String()}}, p.zoom(window)...) + "#block"
 }
 
 func (p *Pool) link(query url.Values, parts ...string) string {
-	// The parts are prefixes, or words of this program.
+	// The parts are prefixes or words of this program, and need no escaping.
 	path := "/pool/" + strings.Join(append([]string{url.PathEscape(p.Name)}, parts...), "/")
 	if query == nil {
 		query = url.Values{}
@@ -138,10 +138,10 @@ func (p *Pool) link(query url.Values, parts ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// AtBlock returns the path of the pool with the details of a block, in a part of the pool that is small enough for the
-// block to be drawn.
+// AtBlock returns the path of a map of the pool with the details of a block. The map shows a part of the pool that is
+// small enough to draw the block.
 func (p *Pool) AtBlock(block netip.Prefix) string {
-	const drawn = 8 // bits: a map has a thousand boxes at most
+	const drawn = 8 // bits: a map has at most a thousand boxes
 	window := p.Window()
 	if near := widened(block, drawn); near.Bits() > window.Bits() && window.Contains(near.Addr()) {
 		window = near
@@ -149,7 +149,7 @@ func (p *Pool) AtBlock(block netip.Prefix) string {
 	return p.At(window, block)
 }
 
-// zoom returns the part of a path for a window; none for the whole pool.
+// zoom returns the part of a path that names a window; none for the whole pool.
 func (p *Pool) zoom(window netip.Prefix) []string {
 	if window == p.Window() {
 		return nil
@@ -157,8 +157,8 @@ func (p *Pool) zoom(window netip.Prefix) []string {
 	return []string{window.String()}
 }
 
-// Window returns the block of the pool. Of a pool that may not be seen it is a part around the caller's
-// own blocks. It is the zero Prefix if the pool has no block.
+// Window returns the block of the pool; the zero Prefix if it has none. If the caller may not see the pool, Window
+// returns a prefix around the caller's own blocks.
 func (p *Pool) Window() netip.Prefix {
 	if p.Object != nil {
 		window, _ := netip.ParsePrefix(p.Object.Status.AllocatedCIDR)
@@ -167,11 +167,11 @@ func (p *Pool) Window() netip.Prefix {
 	if len(p.Held) == 0 {
 		return netip.Prefix{}
 	}
-	const around = 2 // bits, for the neighbourhood of one block
+	const around = 2 // bits: what is shown around a single block
 	window := p.Held[0].Block
 	for _, h := range p.Held {
 		if h.Block.Addr().Is4() != window.Addr().Is4() {
-			continue // of another pool of the same name, at another time
+			continue // from a former pool of the same name
 		}
 		for !window.Contains(h.Block.Addr()) {
 			window = widened(window, 1)
@@ -180,12 +180,13 @@ func (p *Pool) Window() netip.Prefix {
 	return widened(window, around)
 }
 
-// widened returns the prefix around a prefix that is so many bits shorter.
+// widened returns the prefix that contains p and is shorter by this number of bits.
 func widened(p netip.Prefix, bits int) netip.Prefix {
 	return netip.PrefixFrom(p.Addr(), max(p.Bits()-bits, 0)).Masked()
 }
 
-// Hidden returns the number of addresses that others hold unseen; empty for none, or if it is not known.
+// Hidden returns how many addresses others hold without the caller seeing them; empty for none, or if this is not
+// known.
 func (p *Pool) Hidden() string {
 	if others := p.Others(); others != nil && others.Sign() > 0 {
 		return draw.Count(others)
@@ -221,7 +222,7 @@ func (p *Pool) rest() draw.Kind {
 	}
 }
 
-// kindOf returns the kind by which a holding is drawn.
+// kindOf returns the kind as which a holding is drawn.
 func kindOf(h space.Holding) draw.Kind {
 	switch {
 	case h.Kind == space.Child:
@@ -235,7 +236,7 @@ func kindOf(h space.Holding) draw.Kind {
 	}
 }
 
-// blocks returns the blocks of a pool to draw.
+// blocks returns the blocks on the map of a pool.
 func (p *Pool) blocks() []draw.Block {
 	blocks := make([]draw.Block, 0, len(p.Held))
 	for _, h := range p.Held {
@@ -253,7 +254,7 @@ func (p *Pool) blocks() []draw.Block {
 	return blocks
 }
 
-// labelOf returns a holder in few words.
+// labelOf names a holder in few words.
 func labelOf(h space.Holding) string {
 	switch {
 	case h.Kind == space.Child:
@@ -264,7 +265,7 @@ func labelOf(h space.Holding) string {
 	return space.In(h.Name, h.Workspace)
 }
 
-// pool finds a pool; ok is false if the caller sees none of that name.
+// pool returns a pool; ok is false if the caller sees no pool of this name.
 func (s *Snapshot) pool(workspace, name string) (_ *Pool, ok bool) {
 	for i := range s.Pools {
 		if p := &s.Pools[i]; p.Name == name && p.Workspace == workspace {
@@ -282,15 +283,15 @@ func (s *Snapshot) own(workspace string) string {
 	return workspace
 }
 
-// reading shares one snapshot between the requests of a short time.
+// reading shares one snapshot among the requests within a short time.
 type reading struct {
 	source Source
 	now    func() time.Time
-	// turn has the last snapshot while no request reads; a request waits for it, or for its own end.
+	// turn has the last snapshot while no request reads. A request waits for it until the request itself ends.
 	turn chan last
 }
 
-// last is the last snapshot, if there is one, and until when it is fresh.
+// last is the last snapshot, or nil, and the time until which it is fresh.
 type last struct {
 	snapshot *Snapshot
 	until    time.Time
@@ -302,13 +303,13 @@ func newReading(source Source, now func() time.Time) *reading {
 	return r
 }
 
-// fresh is for how long a snapshot is used; one that took long to read, for several times that long.
+// A snapshot is used for the time fresh. If it took long to read, it is used for freshness times as long.
 const (
 	fresh     = 2 * time.Second
 	freshness = 4
 )
 
-// get returns a snapshot that is fresh.
+// get returns a fresh snapshot.
 func (r *reading) get(ctx context.Context) (*Snapshot, error) {
 	var now last
 	select {

@@ -14,7 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// In a pool that gives two networks the same addresses, the map and the list of one network show as free what only the other holds.
+// If a pool gives two networks the same addresses, the map and the list of one network show as free what only the other
+// network holds.
 func TestPool_ShowsOneAddressSpace(t *testing.T) {
 	t.Parallel()
 	pool := withFigures(gen.Pool("vrf"), "192.0.2.0/24", "256", "32", 12.5)
@@ -38,8 +39,8 @@ func TestPool_ShowsOneAddressSpace(t *testing.T) {
 	}
 }
 
-// Claims are sorted by each column, and the other way round by the link of the column that they are sorted by.
-func TestClaims_Sorted(t *testing.T) {
+// Claims can be sorted by each column. The link of the column by which they are sorted reverses the order.
+func TestClaims_AreSortedByEachColumn(t *testing.T) {
 	t.Parallel()
 	scene := town("")
 	scene.Claims = nil
@@ -61,7 +62,8 @@ func TestClaims_Sorted(t *testing.T) {
 	shows(t, pages(scene), "/claims?sort=block", `aria-sort="ascending"><a href="/claims?sort=-block">Block</a> ↑`)
 }
 
-// A range claim is said to ask for its range, and a block of a large pool is linked to a part of the map that draws it.
+// A range claim is said to ask for its range. A block of a large pool is linked to a part of the map that is small
+// enough to draw the block.
 func TestClaims_SayWhatRangesAskFor(t *testing.T) {
 	t.Parallel()
 	scene := town("")
@@ -74,8 +76,8 @@ func TestClaims_SayWhatRangesAskFor(t *testing.T) {
 	shows(t, pages(scene), "/claims", "the range of class net", `href="/pool/large/10.9.0.0/20?block=10.9.8.16%2F28#block"`)
 }
 
-// Pools that were made for networks are counted beside the pool that they are carved from, and have no tiles. They count for the tenant
-// that has them, once, with all that lies inside.
+// Pools that were made for networks have no tiles. They are counted at the pool that they are carved from. At their
+// tenant, each counts once, with all blocks inside.
 func TestOverview_CountsPoolsOfNetworks(t *testing.T) {
 	t.Parallel()
 	made := func(name, cidr, parent string) page.Pool {

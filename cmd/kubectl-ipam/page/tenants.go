@@ -12,30 +12,30 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// tenant is what one workspace holds.
+// tenant is a workspace, with what it holds.
 type tenant struct {
 	Workspace string
-	// Blocks are those of both families, Ranges the pools that were made for scopes, and V4 and V6 the addresses of
-	// both. Those of a range count once, whatever lies inside.
+	// Blocks counts blocks of both families. Ranges counts pools that were made for scopes. V4 and V6 count the addresses
+	// of blocks and ranges. The addresses of a range count once, whatever lies inside.
 	Blocks, Ranges int
 	V4, V6         *big.Int
-	// Waiting is how many of its claims have no block.
+	// Waiting is how many claims of the workspace have no block.
 	Waiting int
-	// Limits are those that the workspace is subject to, and holds something of.
+	// Limits are the limits that bind the workspace, if it holds anything that they count.
 	Limits []limit
 	Link   string
 
 	byClass, byPool map[string]*big.Int
 }
 
-// limit is how much of its limit a workspace holds.
+// limit says how much of a limit is used.
 type limit struct {
 	Of        string
 	Held, Max *big.Int
 	Meter     meter
 }
 
-// tenants shows the workspaces of all tenants, to users with the right to read them.
+// tenants shows the workspaces of all tenants to users who may read these.
 func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	if !snapshot.Tenants {
 		return view{}, &problem{
@@ -77,8 +77,8 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "tenants.html", Title: "Tenants", Data: all}, nil
 }
 
-// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and otherwise by its
-// blocks. A range of the workspace, which the system has made for a scope, counts as a whole.
+// holds counts a block of a pool. The block of a child pool counts for the limit of its parent. Its addresses count by
+// the blocks inside, unless the system has made the child pool for a scope: then it counts as a whole.
 func (t *tenant) holds(snapshot *Snapshot, p *Pool, h space.Holding) {
 	size, sum := cidr.Size(h.Block), t.V4
 	if h.Block.Addr().Is6() {
@@ -104,7 +104,7 @@ func (t *tenant) holds(snapshot *Snapshot, p *Pool, h space.Holding) {
 	}
 }
 
-// count adds to one of the counts.
+// count adds a number of addresses to the count of a class or pool.
 func count(counts map[string]*big.Int, of string, size *big.Int) {
 	if counts[of] == nil {
 		counts[of] = new(big.Int)
@@ -112,7 +112,7 @@ func count(counts map[string]*big.Int, of string, size *big.Int) {
 	counts[of].Add(counts[of], size)
 }
 
-// limit compares what is held with the limits of classes and pools.
+// limit compares what the workspace holds with the limits of classes and pools.
 func (t *tenant) limit(snapshot *Snapshot) {
 	add := func(of string, held *big.Int, most ipamv1alpha1.AddressCount) {
 		if most.Int() == nil || held == nil {
@@ -130,7 +130,7 @@ func (t *tenant) limit(snapshot *Snapshot) {
 	}
 }
 
-// Addresses are what the workspace holds, by family.
+// Addresses returns how many addresses the workspace holds, by family.
 func (t *tenant) Addresses() string {
 	switch {
 	case t.V6.Sign() == 0:

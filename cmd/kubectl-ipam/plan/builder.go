@@ -17,27 +17,27 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// The kinds of rows.
+// These are the kinds of rows.
 const (
 	kindPool      = "pool"
 	kindClaim     = "claim"
 	kindExclusion = "exclusion"
 )
 
-// builder makes a plan of rows.
+// builder makes a plan from rows.
 type builder struct {
 	plan      *Plan
 	problems  *problems
 	namespace string
-	// exclusions are rows whose pool may come after them.
+	// exclusions are added to their pools at the end, as a pool may come after its exclusions in the file.
 	exclusions []exclusion
 }
 
-// exclusion is a block or a range that a pool excludes, as the file has it.
+// exclusion is a row or a cell of the file: a block or a range that a pool excludes.
 type exclusion struct {
 	line   int
 	text   string
-	pool   string // empty: the pool that contains it
+	pool   string // the name of the pool; empty: the pool that contains the block
 	blocks []netip.Prefix
 	note   Note // without a CIDR
 }
@@ -64,7 +64,7 @@ func (b *builder) row(r row) {
 	r.unread(kind)
 }
 
-// unread notes a row that may be a pool, by its block if that can be read.
+// unread notes a row of an unknown kind, as it may be a pool: by its block, if that can be read.
 func (b *builder) unread(r row) {
 	block, err := ParseBlock(r.text(columnCIDR))
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *builder) pool(r row) {
 	block, ok := r.block()
 	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
 	if pool.Name == "" && ok {
-		pool.Name = nameOfBlock(block) // its exclusions are for the pool of this name
+		pool.Name = nameOfBlock(block) // exclusions refer to the pool by this name
 	}
 	for _, f := range field.OfPool(pool) {
 		if f.Column() != field.Excluded {
@@ -111,7 +111,7 @@ func (b *builder) pool(r row) {
 	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block})
 }
 
-// setBlock gives a pool its block: the CIDR of a root pool, else the block to carve.
+// setBlock sets the block of a pool: as the CIDR of a root pool, or as the block that a child pool asks for.
 func setBlock(spec *ipamv1alpha1.IPPoolSpec, block netip.Prefix) {
 	if spec.Carved() {
 		spec.Address = ipamv1alpha1.CIDR(block.String())
@@ -120,7 +120,8 @@ func setBlock(spec *ipamv1alpha1.IPPoolSpec, block netip.Prefix) {
 	}
 }
 
-// setDefaults gives a pool what the server gives it, so that the two can be compared.
+// setDefaults sets the fields of a pool that the server would set, so that the pool can be compared with that of the
+// server.
 func setDefaults(pool *ipamv1alpha1.IPPool) {
 	if pool.Spec.Visibility == "" {
 		pool.Spec.Visibility = ipamv1alpha1.VisibilityConsumer
@@ -131,7 +132,7 @@ func setDefaults(pool *ipamv1alpha1.IPPool) {
 }
 
 func (b *builder) claim(r row) {
-	// The address of a host, with the length of its network or without.
+	// The address of a host may have the length of its network.
 	host, _, _ := strings.Cut(r.text(columnHost), "/")
 	if host != "" && r.text(columnCIDR) == "" {
 		r.cells[columnCIDR] = host
@@ -180,7 +181,7 @@ func (b *builder) exclusion(r row) {
 	b.exclusions = append(b.exclusions, exclusion{r.line, text, pool, blocks, note})
 }
 
-// exclude adds the exclusions to their pools.
+// exclude adds all exclusions to their pools.
 func (b *builder) exclude() {
 	pools := b.plan.index()
 	for _, e := range b.exclusions {
@@ -200,20 +201,20 @@ func (b *builder) exclude() {
 			}
 			if note := e.note; note != (Note{}) {
 				note.CIDR = cidr
-				text, _ := json.Marshal(append(NotesOf(pool.IPPool), note)) // which texts alone cannot fail
+				text, _ := json.Marshal(append(NotesOf(pool.IPPool), note)) // texts always marshal
 				metav1.SetMetaDataAnnotation(&pool.ObjectMeta, ipamv1alpha1.AnnotationExclusions, string(text))
 			}
 		}
 	}
 }
 
-// excludesOthers is the problem of an exclusion of a pool that is not inside the pool.
+// excludesOthers is the problem of a pool with an exclusion that is not inside the pool.
 const excludesOthers = "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside"
 
 // unplaced reports an exclusion whose block is in no pool.
 func (b *builder) unplaced(e exclusion, block netip.Prefix) {
 	switch {
-	case b.plan.lacks(block), e.pool != "" && len(b.plan.unread) > 0: // may be the pool
+	case b.plan.lacks(block), e.pool != "" && len(b.plan.unread) > 0: // the unread row may be the pool
 	case e.pool != "":
 		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool",
 			quoted(e.pool))
@@ -225,7 +226,7 @@ func (b *builder) unplaced(e exclusion, block netip.Prefix) {
 	}
 }
 
-// source gives each claim without pool and class the pool of the plan that contains it.
+// source sets the pool of each claim that names no pool and no class: the pool of the plan that contains its block.
 func (b *builder) source() {
 	pools := b.plan.index()
 	for _, claim := range b.plan.Claims {
@@ -242,8 +243,8 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: kind}
 }
 
-// row is one line of a table, by column. What is read of it is noted: a cell that nothing has
-// read is in the wrong column.
+// row is a row of a table. It notes which cells were read: a cell that is not read for the row's kind is in the wrong
+// column.
 type row struct {
 	line     int
 	cells    map[string]string
@@ -252,7 +253,7 @@ type row struct {
 	problems *problems
 }
 
-// text is a cell, or what stands for an empty one.
+// text returns a cell or, if it is empty, the default of its column.
 func (r row) text(column string) string {
 	r.read[column] = true
 	if cell := r.cells[column]; cell != "" {
@@ -265,15 +266,15 @@ func (r row) wrong(column, format string, args ...any) {
 	r.problems.add(r.line, "%s: %s", column, fmt.Sprintf(format, args...))
 }
 
-// dash is what stands between the two ends of a range.
+// dash matches the text between the two ends of a range.
 var dash = regexp.MustCompile(`\s*[-–]\s*`)
 
-// ranges returns the blocks and ranges of a cell that has several. A range may have blanks inside.
+// ranges returns the blocks and ranges in a cell. A range may have blanks inside.
 func (r row) ranges(f field.Field) []string {
 	return f.Words(dash.ReplaceAllString(r.text(f.Column()), "-"))
 }
 
-// set sets fields to what their columns have.
+// set sets each field from its column.
 func (r row) set(fields []field.Field) {
 	for _, f := range fields {
 		for _, word := range f.Words(r.text(f.Column())) {
@@ -284,7 +285,7 @@ func (r row) set(fields []field.Field) {
 	}
 }
 
-// block reads cidr, which length completes if it is an address alone.
+// block reads the column cidr. If that has an address without a length, block adds the length from the column length.
 func (r row) block() (_ netip.Prefix, ok bool) {
 	text, length := r.text(columnCIDR), r.text(columnLength)
 	if length != "" && text != "" && !strings.Contains(text, "/") {
@@ -310,7 +311,7 @@ func (r row) block() (_ netip.Prefix, ok bool) {
 	return prefix, true
 }
 
-// unread reports the cells that the row's kind has no use for.
+// unread reports the cells that have no meaning for the row's kind.
 func (r row) unread(kind string) {
 	for _, column := range slices.Sorted(maps.Keys(r.cells)) {
 		if r.cells[column] != "" && !r.read[column] {

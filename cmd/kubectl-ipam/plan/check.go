@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// Check finds what contradicts itself in a plan, as far as that shows without a server: names,
-// duplicates, overlaps, and claims for what their pool does not give.
+// Check finds the contradictions in a plan that show without a server: in names, by duplicates and overlaps, and by
+// claims for blocks that their pool does not give.
 func (p *Plan) Check() []Problem {
 	found := &problems{}
 	repeats := p.overlappingPools(found)
@@ -27,8 +27,8 @@ func (p *Plan) Check() []Problem {
 	return found.sorted()
 }
 
-// names finds names that no object may have, and those that two have. A line that repeats the block
-// of another one has its problem.
+// names finds invalid names, and names that two objects have. A line that repeats the block of an earlier line is left
+// out, because it has a problem already.
 func (p *Plan) names(repeats map[int]bool, found *problems) {
 	pools, claims := map[string]int{}, map[string]int{}
 	check := func(line int, kind, name, key string, seen map[string]int) {
@@ -52,8 +52,8 @@ func (p *Plan) names(repeats map[int]bool, found *problems) {
 	}
 }
 
-// sourceOf is where a claim gets its block from, as a text that is empty if it does not say. Claims of different
-// sources may have blocks of different spaces.
+// sourceOf names the pool or class from which a claim gets its block; empty if the claim names none. The blocks of
+// claims with different sources may be in different spaces.
 func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	switch ref := spec.PoolRef; {
 	case ref == nil && spec.ClassName == "":
@@ -70,8 +70,8 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	}
 }
 
-// spaceOf returns the space that has the block of a claim: the domain of its pool, whose pools share their addresses,
-// else its source.
+// spaceOf names the space that has the block of a claim. If the pool of the claim is in an address domain, that is the
+// domain: its pools share their addresses. Otherwise it is the source of the claim.
 func (x index) spaceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	if ref := spec.PoolRef; ref != nil && ref.ProjectRef == nil {
 		if pool, ok := x.byName[ref.Name]; ok && pool.Spec.AddressDomain != "" {
@@ -81,7 +81,7 @@ func (x index) spaceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	return sourceOf(spec)
 }
 
-// outside finds claims for blocks that their pool of the plan does not give.
+// outside finds claims for blocks that their pool, which is in the plan, does not give.
 func (p *Plan) outside(found *problems) {
 	pools := p.index()
 	kept := map[string][]netip.Prefix{}
@@ -101,8 +101,8 @@ func (p *Plan) outside(found *problems) {
 	}
 }
 
-// homeless finds claims that do not say where they get their block from, and are in no pool of the
-// plan. nested are lines with another problem, which ends this one.
+// homeless finds claims that name no source, and that no pool of the plan contains. It skips the lines in nested: their
+// own problem explains this one.
 func (p *Plan) homeless(nested map[int]bool, found *problems) {
 	for _, claim := range p.Claims {
 		if sourceOf(claim.Spec) == "" && claim.Spec.PoolSelector == nil && !nested[claim.Line] && !p.lacks(claim.block) {
@@ -139,26 +139,26 @@ func (c Claim) inside(pool Pool, kept []netip.Prefix, found *problems) {
 	}
 }
 
-// placed is a block of a line, for finding overlaps.
+// placed is the block of a line, with the facts that are needed to find overlaps.
 type placed struct {
 	block netip.Prefix
 	line  int
 	name  string
-	// space tells blocks apart that may overlap. Of one space, those of one domain may.
+	// space names the space of the block. Only blocks of one space can overlap, and those of one domain may.
 	space, domain string
 }
 
 func (p placed) shares(other placed) bool { return p.domain != "" && p.domain == other.domain }
 
-// nest is a block and those that it contains, by line, though none of them may overlap.
+// nest is a block with the blocks inside it, although they must not overlap.
 type nest struct {
 	outer placed
-	// between are those inside that contain others inside.
+	// between are the blocks inside that contain others.
 	inside, between []placed
 }
 
-// overlaps finds the blocks of a space that repeat one of an earlier line, and returns their lines, and the outermost
-// blocks that contain others.
+// overlaps finds overlaps within each space. again has the lines whose block is that of an earlier line, and nests has
+// the outermost blocks that contain others.
 func overlaps(kind string, blocks []placed, found *problems) (nests []nest, again map[int]bool) {
 	slices.SortStableFunc(blocks, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()),
@@ -184,7 +184,7 @@ func overlaps(kind string, blocks []placed, found *problems) (nests []nest, agai
 	return slices.DeleteFunc(nests, func(n nest) bool { return len(n.inside) == 0 }), again
 }
 
-// add adds a block. They come in the order of their addresses, a larger one first.
+// add adds a block to those inside. Blocks must come by address, and larger ones first.
 func (n *nest) add(b placed) {
 	if i := len(n.inside) - 1; i >= 0 && contains(n.inside[i].block, b.block) {
 		n.between = append(n.between, n.inside[i])
@@ -192,7 +192,7 @@ func (n *nest) add(b placed) {
 	n.inside = append(n.inside, b)
 }
 
-// leave says which of the blocks inside to leave out; empty if there are none of these.
+// leave advises to leave out the blocks between the outermost and the innermost; empty if there are none.
 func (n *nest) leave() string {
 	if len(n.between) == 0 {
 		return ""
@@ -203,19 +203,19 @@ func (n *nest) leave() string {
 // String names a block with its line.
 func (p placed) String() string { return fmt.Sprintf("%s (%s, line %d)", p.name, p.block, p.line) }
 
-// linesOf names some lines.
+// linesOf names blocks with their lines, in the order of the lines.
 func linesOf(blocks []placed) string {
 	const most = 8
 	byLine := func(a, b placed) int { return cmp.Compare(a.line, b.line) }
 	return few(slices.SortedFunc(slices.Values(blocks), byLine), most)
 }
 
-// repeated is what to do about address space that is there twice.
+// repeated is the advice for a block that two lines have.
 const repeated = "a pool has each address once: " +
 	"leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; " +
 	"or import each VRF into a workspace of its own"
 
-// overlappingPools returns the lines that repeat the block of another one.
+// overlappingPools finds pools that overlap, and returns the lines that repeat the block of another line.
 func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
 	for _, pool := range p.Pools {
@@ -233,13 +233,13 @@ func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	return again
 }
 
-// parentOf says where the block of a pool is carved from; empty for a root pool.
+// parentOf names the pool or class from which a pool is carved; empty for a root pool.
 func parentOf(spec ipamv1alpha1.IPPoolSpec) string {
 	return sourceOf(ipamv1alpha1.IPClaimSpec{PoolRef: spec.ParentPoolRef, ClassName: spec.ParentClassName})
 }
 
-// overlappingClaims returns the lines that repeat the block of another one, and those that are in a
-// claim that may become a pool.
+// overlappingClaims finds claims that overlap. again has the lines that repeat the block of another line. nested has
+// the lines of claims that name no source and overlap: the outermost may have to become a pool.
 func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
 	blocks, pools := make([]placed, 0, len(p.Claims)), p.index()
 	for _, claim := range p.Claims {

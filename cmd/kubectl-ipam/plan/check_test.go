@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 )
 
-// Each problem of a table is said once, and all of them are.
-func TestPlan_Problems(t *testing.T) {
+// Each problem of a table is reported once, and none is left out.
+func TestCheck_ReportsEachProblemOnce(t *testing.T) {
 	t.Parallel()
 	const pool = "kind,name,cidr,pool\npool,p,192.0.2.0/24,\n"
 	const scoped = "kind,name,cidr,class,scope,pool,workspace\n"
@@ -110,8 +110,8 @@ func TestPlan_Problems(t *testing.T) {
 	}
 }
 
-// Ranges are read with blanks, with a dash of a word processor, and with a short end.
-func TestReadCSV_Ranges(t *testing.T) {
+// A range may have blanks, the dash of a word processor, and a short end.
+func TestReadCSV_ReadsRangesInAnyForm(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"192.0.2.8-192.0.2.11", "192.0.2.8 - 192.0.2.11", "192.0.2.8 \u2013 192.0.2.11", "192.0.2.8-11", "192.0.2.8/30"} {
 		for form, table := range map[string]string{

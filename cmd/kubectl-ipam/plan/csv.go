@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 )
 
-// The columns beside those of fields.
+// These are the columns for which there is no field.
 const (
 	columnKind        = "kind"
 	columnName        = "name"
@@ -37,37 +37,35 @@ func Columns() []string {
 	}, field.Columns()...)
 }
 
-// Options say how to read a table that was not written for this program. The zero value reads one
-// that was.
+// Options say how to read a table that was not written for this program. The zero value is for a table that was.
 type Options struct {
-	// Columns maps the name of a column of the table to one of [Columns].
+	// Columns maps names of columns in the table to names in [Columns].
 	Columns map[string]string
-	// Ignore are names of columns of the table that are not read.
+	// Ignore are the names of columns in the table that are not read.
 	Ignore []string
-	// LeaveOut are rows that are not read: those with one of these values, in capitals or not, in a column of
-	// the table.
+	// LeaveOut has values by columns of the table. A row with one of these values in that column is not read. Case does
+	// not matter.
 	LeaveOut map[string][]string
-	// Defaults are values for empty cells, by column, and for columns that the table lacks.
+	// Defaults has values by column. They replace empty cells, and cells of columns that the table lacks.
 	Defaults map[string]string
-	// Namespace is that of claims that name none.
+	// Namespace is the namespace of claims that name none.
 	Namespace string
-	// Separator stands between the cells of the table; 0 is that of its first row.
+	// Separator stands between the cells of the table. If it is 0, it is found in the first row.
 	Separator rune
 }
 
-// table is a CSV file whose first line is read.
+// table is a CSV file. Its first line was read.
 type table struct {
 	Options
 	in *csv.Reader
-	// columns has a name of [Columns] for each column of the file; empty for one that is ignored.
+	// columns has for each column of the file its name in [Columns]; empty: the column is ignored.
 	columns []string
-	// leaveOut has the values of a row that is not read, for columns of the file by their number.
+	// leaveOut has values by the number of a column. A row with one of these values in that column is not read.
 	leaveOut map[int][]string
 }
 
-// ReadCSV reads a plan from a table. It reads the whole of it, and returns what is wrong with its
-// lines beside the plan. Rows without a pool or a class claim from the pool of the plan that
-// contains their block.
+// ReadCSV reads a plan from a table. It reads the whole table, and returns the problems of its lines as well. A claim
+// that names no pool and no class is for the pool of the plan that contains its block.
 func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 	found := &problems{}
 	if found.notUTF8(data) {
@@ -86,7 +84,7 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 		if err != nil {
 			found.add(lineOf(err, t.in), "%s", broken(err))
 			b.plan.incomplete = true
-			break // where the next row begins is unknown
+			break // nobody knows where the next row begins
 		}
 		line, _ := t.in.FieldPos(0)
 		if len(cells) != len(t.columns) {
@@ -110,7 +108,7 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 // open finds out how a table is written, and reads its columns.
 func open(data []byte, options Options, found *problems) *table {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	// as some programs end lines
+	// Some programs end lines with CRLF or CR.
 	data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	data, separator := separatorLine(data)
 	if options.Separator != 0 {
@@ -137,11 +135,11 @@ func open(data []byte, options Options, found *problems) *table {
 func rows(data []byte, separator rune) *csv.Reader {
 	in := csv.NewReader(bytes.NewReader(data))
 	in.FieldsPerRecord, in.Comma, in.Comment = -1, separator, '#'
-	in.TrimLeadingSpace = separator != '\t' // which is a space, too, and would be lost
+	in.TrimLeadingSpace = separator != '\t' // a tab is a space, too, and would be lost
 	return in
 }
 
-// header finds out what the columns are.
+// header finds out what each column has.
 func (t *table) header(names []string, found *problems) {
 	line, _ := t.in.FieldPos(0)
 	t.leaveOut = map[int][]string{}
@@ -174,7 +172,7 @@ func (t *table) header(names []string, found *problems) {
 	t.absent(line, names, found)
 }
 
-// folded finds the value of a name, in capitals or not.
+// folded returns the value of a name. It ignores upper and lower case.
 func folded[V any](values map[string]V, name string) (_ V, ok bool) {
 	for key, value := range values {
 		if strings.EqualFold(key, name) {
@@ -185,7 +183,7 @@ func folded[V any](values map[string]V, name string) (_ V, ok bool) {
 	return none, false
 }
 
-// absent finds the columns that options name and the table does not have.
+// absent reports columns that options name and the table does not have.
 func (t *table) absent(line int, names []string, found *problems) {
 	check := func(option, name string) {
 		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(name, strings.TrimSpace(n)) }) {
@@ -203,7 +201,7 @@ func (t *table) absent(line int, names []string, found *problems) {
 	}
 }
 
-// leftOut reports whether a row has a value that keeps it out of the plan.
+// leftOut reports whether options leave a row out of the plan.
 func (t *table) leftOut(cells []string) bool {
 	for i, values := range t.leaveOut {
 		has := func(value string) bool { return strings.EqualFold(value, strings.TrimSpace(cells[i])) }
@@ -224,7 +222,7 @@ func (t *table) row(line int, cells []string, found *problems) row {
 	return r
 }
 
-// lineOf is the line on which reading failed.
+// lineOf returns the line at which reading failed.
 func lineOf(err error, in *csv.Reader) int {
 	if at, ok := errors.AsType[*csv.ParseError](err); ok {
 		return at.Line
@@ -233,7 +231,7 @@ func lineOf(err error, in *csv.Reader) int {
 	return line
 }
 
-// broken says in words why a line is no row.
+// broken says in words why a line cannot be read as a row.
 func broken(err error) string {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -246,7 +244,7 @@ func broken(err error) string {
 	}
 }
 
-// nameOfBlock is the name for a row that has none: the block, in letters that a name may have.
+// nameOfBlock returns the name for a row without a name: its block, in characters that a name may have.
 func nameOfBlock(block netip.Prefix) string {
 	text := block.Addr().String()
 	if block.Addr().Is6() {
@@ -261,8 +259,7 @@ func nameOfBlock(block netip.Prefix) string {
 // separators are the characters that programs write between the cells of a table.
 const separators = ",;\t|"
 
-// ParseSeparator reads what stands between the cells of a table: one character, or the word tab.
-// The error says what to write instead.
+// ParseSeparator reads a separator of cells: one character, or the word tab. The error says what to write instead.
 func ParseSeparator(text string) (rune, error) {
 	if strings.EqualFold(text, "tab") || text == `\t` {
 		return '\t', nil
@@ -274,8 +271,8 @@ func ParseSeparator(text string) (rune, error) {
 	return r, nil
 }
 
-// separatorLine cuts the line sep=; off, by which a table tells a spreadsheet its separator. The
-// line stays, as an empty one, so that the lines after it keep their numbers.
+// separatorLine reads a first line such as sep=; by which a table tells spreadsheets its separator. It empties this
+// line, so that the following lines keep their numbers.
 func separatorLine(data []byte) (rest []byte, separator rune) {
 	line, rest, _ := bytes.Cut(data, []byte("\n"))
 	text := strings.ToLower(strings.Trim(string(line), "\" "))
@@ -287,14 +284,14 @@ func separatorLine(data []byte) (rest []byte, separator rune) {
 	return slices.Concat([]byte("\n"), rest), r
 }
 
-// separatorOf finds what separates the columns: the one of the separators by which the first row has
-// most of them. It fails if it has as many by two.
+// separatorOf finds the separator that divides the first row into the most columns. It fails if two separators divide
+// it into equally many.
 func separatorOf(data []byte) (rune, error) {
 	best, other, most := ',', rune(0), 1
 	for _, r := range separators {
 		row, err := rows(data, r).Read()
 		switch {
-		case err != nil: // it has quotes that are another one's
+		case err != nil: // with this separator, its quotes are in the wrong places
 		case len(row) > most:
 			best, other, most = r, 0, len(row)
 		case len(row) == most && most > 1:
@@ -308,7 +305,7 @@ func separatorOf(data []byte) (rune, error) {
 	return best, nil
 }
 
-// separatorName is a separator as --separator takes it.
+// separatorName writes a separator as --separator takes it.
 func separatorName(r rune) string {
 	if r == '\t' {
 		return "tab"

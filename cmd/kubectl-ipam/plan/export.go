@@ -19,9 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Of returns the plan of a workspace: its pools, those that are carved from another one with exactly their block, and
-// for each claim that is bound a claim for exactly its block. What no plan can say is left out, and returned with the
-// reason.
+// Of returns the plan of a workspace. It has the pools, and for each bound claim a claim for exactly its block. A pool
+// that is carved from another one asks for exactly its block. left has what a plan cannot describe, with the reasons.
 func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
 	p = &Plan{}
 	without, ranges := map[string]bool{}, rangesOf(pools, claims)
@@ -53,7 +52,7 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 	return p, left
 }
 
-// unsaid says why a pool is in no plan; empty if it is.
+// unsaid says why a pool is not in a plan; empty: it is.
 func unsaid(pool *ipamv1alpha1.IPPool) string {
 	switch {
 	case pool.Spec.ClassRef != nil:
@@ -68,7 +67,8 @@ func unsaid(pool *ipamv1alpha1.IPPool) string {
 	return ""
 }
 
-// exportedPool asks for the block that a pool has, if that is carved from another pool.
+// exportedPool returns a pool as a plan describes it. If it is carved from another pool, it asks for the block that it
+// has.
 func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	exported := &ipamv1alpha1.IPPool{
 		TypeMeta: typeOf("IPPool"), Spec: *pool.Spec.DeepCopy(),
@@ -90,8 +90,8 @@ func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 // blockOf returns the block of a pool of a plan: its CIDR, or the block that it asks for.
 func blockOf(spec ipamv1alpha1.IPPoolSpec) ipamv1alpha1.CIDR { return cmp.Or(spec.CIDR, spec.Address) }
 
-// Comparable is the spec of a pool in the one form in which two can be compared: with the defaults
-// of the server, without a family that the CIDR says as well, and lists that are sets in order.
+// Comparable returns the spec of a pool in a form in which pools can be compared: with the defaults of the server,
+// without a family that follows from the CIDR, and with sorted lists.
 func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
 	spec := exportedPool(pool).Spec
 	slices.Sort(spec.ClassNames)
@@ -100,8 +100,8 @@ func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
 	return spec
 }
 
-// exportedClaim asks for the block that a claim holds, by what it asked for before. A selector
-// becomes the pool that it has found; unmetPolicy has no meaning any more.
+// exportedClaim returns a claim as a plan describes it: it asks for the block that it holds, by the class or pool that
+// it asked for. In place of a selector it names the pool that was found. It has no unmetPolicy.
 func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	exported := &ipamv1alpha1.IPClaim{
 		TypeMeta: typeOf("IPClaim"),
@@ -128,14 +128,14 @@ func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	return exported
 }
 
-// Note is the name and the description of an excluded block.
+// Note is the name and the description of a block that a pool excludes.
 type Note struct {
 	CIDR        ipamv1alpha1.CIDR `json:"cidr"`
 	Name        string            `json:"name,omitempty"`
 	Description string            `json:"description,omitempty"`
 }
 
-// NotesOf returns the notes on blocks that a pool excludes. An annotation that cannot be read has none.
+// NotesOf returns the notes on the blocks that a pool excludes. It returns none if the annotation cannot be read.
 func NotesOf(pool *ipamv1alpha1.IPPool) []Note {
 	var notes []Note
 	if json.Unmarshal([]byte(pool.Annotations[ipamv1alpha1.AnnotationExclusions]), &notes) != nil {
@@ -144,7 +144,7 @@ func NotesOf(pool *ipamv1alpha1.IPPool) []Note {
 	return slices.DeleteFunc(notes, func(n Note) bool { return !slices.Contains(pool.Spec.ExcludedCIDRs, n.CIDR) })
 }
 
-// kept returns the annotations of an object that a plan keeps.
+// kept returns those annotations of an object that a plan keeps.
 func kept(object metav1.Object) map[string]string {
 	var of metav1.ObjectMeta
 	for _, name := range []string{ipamv1alpha1.AnnotationDescription, ipamv1alpha1.AnnotationExclusions} {
@@ -155,8 +155,8 @@ func kept(object metav1.Object) map[string]string {
 	return of.Annotations
 }
 
-// apart returns a pool without the excluded blocks that have notes, and a row for each of those. A note that a table
-// cannot say is left out, and its block stays with the pool.
+// apart returns a pool without the excluded blocks that have notes, and a row for each of these blocks. If a table
+// cannot write a note, the note is left out, and the block stays with the pool.
 func apart(pool *ipamv1alpha1.IPPool) (rest *ipamv1alpha1.IPPool, rows []map[string]string, left []string) {
 	rest = pool.DeepCopy()
 	delete(rest.Annotations, ipamv1alpha1.AnnotationExclusions)
@@ -177,12 +177,12 @@ func apart(pool *ipamv1alpha1.IPPool) (rest *ipamv1alpha1.IPPool, rows []map[str
 	return rest, rows, left
 }
 
-// List is the plan as one object, for JSON.
+// List returns the plan as one object, for JSON.
 func (p *Plan) List() any {
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": p.Objects()}
 }
 
-// Objects are the pools and claims of the plan, as [ReadYAML] and kubectl apply take them.
+// Objects returns the pools and claims of the plan, as [ReadYAML] and kubectl apply read them.
 func (p *Plan) Objects() []any {
 	objects := make([]any, 0, len(p.Pools)+len(p.Claims))
 	for _, pool := range p.Pools {
@@ -194,9 +194,10 @@ func (p *Plan) Objects() []any {
 	return objects
 }
 
-// WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
-// left out, and returned by name: unprintable characters, what a spreadsheet would take for a
-// formula, or an owner with a slash in its name. A description is left out by itself.
+// WriteCSV writes a plan as a table, with only the columns that it needs. It leaves out objects that a table cannot
+// write, and returns their names: those with unprintable characters, with a text that a spreadsheet would take for a
+// formula, or with an owner that has a slash in its name. If only the description cannot be written, it is left out
+// alone.
 func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
 	add := func(name string, cells map[string]string, wanted metav1.Object) {
@@ -241,7 +242,7 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	return left, writeRows(w, rows)
 }
 
-// reread reads cells as a table with one row, and returns its objects. There are none if a cell cannot be printed.
+// reread reads cells as a table with one row, and returns its objects. It returns none if a cell cannot be written.
 func reread(cells map[string]string) []any {
 	for _, cell := range cells {
 		if legible.Cell(cell) != cell {
@@ -259,7 +260,7 @@ func reread(cells map[string]string) []any {
 	return p.Objects()
 }
 
-// writeRows writes kind, name and cidr, and the columns that a row has something in.
+// writeRows writes the columns kind, name and cidr, and each other column in which a row has a value.
 func writeRows(w io.Writer, rows []map[string]string) error {
 	used := map[string]bool{columnKind: true, columnName: true, columnCIDR: true}
 	for _, cells := range rows {

@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The pool of a block is the smallest that contains it, and the first of those: as if all were
-// compared, which takes minutes for a plan of many pools and claims.
-func TestIndex_Find(t *testing.T) {
+// The pool found for a block is the smallest that contains it. If several pools have the same CIDR, it is the first.
+// The index finds the same as a comparison with all pools, which would take minutes for a large plan.
+func TestFind_FindsTheSmallestPool(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	within := func(shortest int) netip.Prefix {

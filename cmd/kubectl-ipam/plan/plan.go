@@ -1,8 +1,8 @@
-// Package plan reads and writes address plans: the pools of a workspace, what they exclude, and
-// the claims for exact blocks, as CSV or as YAML. It asks no server and changes nothing.
+// Package plan reads and writes address plans, as CSV or as YAML. A plan has the pools of a workspace, the blocks that
+// they exclude, and the claims for exact blocks. The package asks no server and changes nothing there.
 //
-// [ReadCSV] and [ReadYAML] read a plan, [Plan.Check] finds what contradicts itself, and
-// [WriteCSV] and [Plan.Objects] are what they read back.
+// [ReadCSV] and [ReadYAML] read a plan, and [Plan.Check] finds its contradictions. [WriteCSV] and [Plan.Objects] write
+// a plan so that the former can read it.
 package plan
 
 import (
@@ -25,16 +25,15 @@ import (
 type Plan struct {
 	Pools  []Pool
 	Claims []Claim
-	// LeftOut is how many rows were not read, as was asked for.
+	// LeftOut is how many rows were not read because Options.LeaveOut says so.
 	LeftOut int
-	// incomplete is set if a pool of the file could not be read: it may be the one that another
-	// line misses.
+	// incomplete is set if a pool of the file could not be read. It may be the pool that a line lacks.
 	incomplete bool
-	// unread are the blocks of rows without a kind that can be read: each may be a pool.
+	// unread has the blocks of the rows whose kind cannot be read: each row may be a pool.
 	unread []netip.Prefix
 }
 
-// lacks reports whether the pool of a block may be one that could not be read.
+// lacks reports whether a pool that could not be read may contain the block.
 func (p *Plan) lacks(block netip.Prefix) bool {
 	return p.incomplete || slices.ContainsFunc(p.unread, func(pool netip.Prefix) bool { return contains(pool, block) })
 }
@@ -43,7 +42,7 @@ func (p *Plan) lacks(block netip.Prefix) bool {
 type Pool struct {
 	Line int
 	*ipamv1alpha1.IPPool
-	// block is that of the spec, of a pool that was read from a file.
+	// block is the block of the spec, if the pool was read from a file.
 	block netip.Prefix
 }
 
@@ -51,29 +50,29 @@ type Pool struct {
 type Claim struct {
 	Line int
 	*ipamv1alpha1.IPClaim
-	// block is that of the spec, of a claim that was read from a file.
+	// block is the block of the spec, if the claim was read from a file.
 	block netip.Prefix
 }
 
-// Problem is what is wrong with a line, and what to write instead.
+// Problem says what is wrong with a line, and what to write instead.
 type Problem struct {
-	// Line counts from 1. 0 is the file as a whole.
+	// Line counts from 1. 0 stands for the whole file.
 	Line    int    `json:"line"`
 	Message string `json:"message"`
 }
 
-// Error implements error, without the name of the file.
+// Error implements error. It does not name the file.
 func (p Problem) Error() string { return fmt.Sprintf("%d: %s", p.Line, p.Message) }
 
-// problems collects what is wrong.
+// problems collects the problems of a file.
 type problems []Problem
 
 func (p *problems) add(line int, format string, args ...any) {
 	*p = append(*p, Problem{Line: line, Message: short(fmt.Sprintf(format, args...))})
 }
 
-// notUTF8 adds a problem if a file is in another encoding, and reports whether it is. Its letters
-// would be replaced in the names of owners, without a word.
+// notUTF8 reports whether a file is in another encoding, and adds a problem if it is: otherwise, letters in the names
+// of owners would be replaced silently.
 func (p *problems) notUTF8(data []byte) bool {
 	line := 0
 	for text := range bytes.Lines(data) {
@@ -86,10 +85,10 @@ func (p *problems) notUTF8(data []byte) bool {
 	return false
 }
 
-// Join is all problems of a file, by line.
+// Join returns all problems of a file, by line.
 func Join(some, more []Problem) []Problem { return problems(slices.Concat(some, more)).sorted() }
 
-// short is a message as long as a person reads: a cell may have millions of characters.
+// short cuts a message to a length that people read: a cell may have millions of characters.
 func short(message string) string {
 	const most = 1024
 	if len(message) <= most {
@@ -98,8 +97,8 @@ func short(message string) string {
 	return strings.ToValidUTF8(message[:most], "") + "…"
 }
 
-// quoted is a text in quotes; one with other letters than those of ASCII is shown without these as
-// well, since some look like them.
+// quoted quotes a text. If the text has letters beyond ASCII, it is written a second time with these escaped, because
+// some of them look like ASCII.
 func quoted(text string) string {
 	shown, ascii := strconv.Quote(text), strconv.QuoteToASCII(text)
 	if shown != ascii {
@@ -108,13 +107,13 @@ func quoted(text string) string {
 	return shown
 }
 
-// sorted are the problems by line.
+// sorted sorts the problems by line.
 func (p problems) sorted() []Problem {
 	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return p
 }
 
-// name of a claim as it is shown, with its namespace.
+// name returns the name of a claim with its namespace, as it is shown.
 func (c Claim) name() string { return c.Namespace + "/" + c.Name }
 
 // index finds the pools of a plan.
@@ -123,7 +122,7 @@ type index struct {
 	byName  map[string]Pool
 }
 
-// index finds the first of two pools of one CIDR or name.
+// index returns an index of the pools. Of several pools with one CIDR or name it has the first.
 func (p *Plan) index() index {
 	found := index{byBlock: map[netip.Prefix]Pool{}, byName: map[string]Pool{}}
 	for _, pool := range slices.Backward(p.Pools) {
@@ -132,7 +131,7 @@ func (p *Plan) index() index {
 	return found
 }
 
-// find returns the pool of that name; without a name, the smallest that contains a block.
+// find returns the pool with this name or, if the name is empty, the smallest pool that contains the block.
 func (x index) find(name string, block netip.Prefix) (_ Pool, ok bool) {
 	if name != "" {
 		pool, ok := x.byName[name]
@@ -146,13 +145,13 @@ func (x index) find(name string, block netip.Prefix) (_ Pool, ok bool) {
 	return Pool{}, false
 }
 
-// contains reports whether all addresses of a block are in another one.
+// contains reports whether outer has all addresses of inner.
 func contains(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
-// ParseBlock reads a network such as 10.0.0.0/8 or an address such as 192.0.2.7, in any form that
-// is unambiguous. The error says what to write instead.
+// ParseBlock reads a network such as 10.0.0.0/8, or an address such as 192.0.2.7, in any unambiguous form. The error
+// says what to write instead.
 func ParseBlock(text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, errors.New("there is no block: " +
@@ -191,7 +190,7 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// excluded reads what a pool excludes: a block, or a range as the blocks that make it up.
+// excluded reads what a pool excludes: a block, or a range, which it returns as blocks.
 func excluded(text string) ([]netip.Prefix, error) {
 	if r, ok, err := parseRange(text); ok {
 		if err != nil {
@@ -206,8 +205,8 @@ func excluded(text string) ([]netip.Prefix, error) {
 	return []netip.Prefix{prefix}, nil
 }
 
-// parseRange reads a range such as 192.0.2.5-192.0.2.9, which of IPv4 may be 192.0.2.5-9. ok says
-// that the text is a range, and an error what to write instead of it.
+// parseRange reads a range such as 192.0.2.5-192.0.2.9. An IPv4 range may also be written as 192.0.2.5-9. ok is false
+// if the text is no range. The error of a wrong range says what to write instead.
 func parseRange(text string) (r netipx.IPRange, ok bool, _ error) {
 	at := dash.FindStringIndex(text)
 	if at == nil {
@@ -236,7 +235,7 @@ func parseRange(text string) (r netipx.IPRange, ok bool, _ error) {
 	}
 }
 
-// addressOf is a block as spec.address has it: a single address without its length.
+// addressOf writes a block as spec.address has it: a single address without a length.
 func addressOf(block netip.Prefix) string {
 	if block.IsSingleIP() {
 		return block.Addr().String()

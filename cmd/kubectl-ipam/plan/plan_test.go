@@ -29,7 +29,7 @@ func read(text string, options plan.Options) (*plan.Plan, []plan.Problem) {
 	return p, wrong
 }
 
-// blocks are the lines of a plan, as name and block.
+// blocks returns name and block of each pool and claim of a plan.
 func blocks(p *plan.Plan) []string {
 	var list []string
 	for _, pool := range p.Pools {
@@ -45,8 +45,8 @@ func blocks(p *plan.Plan) []string {
 	return list
 }
 
-// What spreadsheets and other programs write is read as what it means.
-func TestReadCSV(t *testing.T) {
+// Tables as spreadsheets and other programs write them are read as what they mean.
+func TestReadCSV_ReadsTablesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text    string
@@ -89,8 +89,8 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
-// What is wrong is named by its line, with what to write instead.
-func TestReadCSV_Refuses(t *testing.T) {
+// Each problem is reported with its line, and with what to write instead.
+func TestReadCSV_SaysWhatToWriteInstead(t *testing.T) {
 	t.Parallel()
 	const pool = "kind,name,cidr,pool,class\npool,p,10.0.0.0/16,,\n"
 	for name, test := range map[string]struct{ text, want string }{
@@ -137,7 +137,7 @@ func TestReadCSV_Refuses(t *testing.T) {
 }
 
 // A cell of a megabyte does not make an error of a megabyte.
-func TestReadCSV_ShortProblems(t *testing.T) {
+func TestReadCSV_KeepsProblemsShort(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("ä", 1<<20), "kind,cidr\nclaim," + strings.Repeat("x", 1<<20) + "\n"} {
 		_, wrong := read(text, plan.Options{})
@@ -164,7 +164,7 @@ items:
   spec: {address: 10.0.0.0/24}
 `
 
-func TestReadYAML(t *testing.T) {
+func TestReadYAML_ReadsManifestsAndLists(t *testing.T) {
 	t.Parallel()
 	p, wrong := plan.ReadYAML([]byte(manifests), plan.Options{Namespace: "default"})
 	if len(wrong) > 0 {
@@ -194,7 +194,7 @@ func TestReadYAML(t *testing.T) {
 	}
 }
 
-// bound is a claim that holds a block.
+// bound returns a claim that holds a block.
 func bound(name, cidr, pool string, options ...gen.ClaimOption) ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, options...)
 	claim.Status.AllocatedCIDR, claim.Status.PoolRef = cidr, &ipamv1alpha1.PoolRef{Name: pool}
@@ -203,8 +203,8 @@ func bound(name, cidr, pool string, options ...gen.ClaimOption) ipamv1alpha1.IPC
 	return *claim
 }
 
-// What is written is read back, in both forms, and what cannot be asked for is left out by name.
-func TestRoundTrip(t *testing.T) {
+// A plan that was written can be read again, in both forms. Objects that cannot be asked for are left out, and named.
+func TestWrite_CanBeReadAgain(t *testing.T) {
 	t.Parallel()
 	rich := gen.Pool("p", gen.CIDR("10.0.0.0/16"), gen.Backs("a", "b"), gen.Domain("d"), gen.Excludes("10.0.9.0/24", "10.0.8.0/24"),
 		gen.Reserves(1, 2, 24), gen.Gateway("10.0.1.1", 16), gen.Lengths{Min: 20, Max: 32}, gen.Consumers{"root:acme:*", "root:b"},
@@ -249,9 +249,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// An owner that a table cannot express is not exported to one. Nor is an owner that a spreadsheet
-// would take for a formula: users who can create claims choose its name.
-func TestWriteCSV_Unsayable(t *testing.T) {
+// A table has no owner that it cannot express, nor one that a spreadsheet would take for a formula: users who can
+// create claims choose the names of owners.
+func TestWriteCSV_LeavesOutDangerousOwners(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []ipamv1alpha1.OwnerRef{
 		{Kind: "Odd", Name: "a/b/c"}, {Kind: "Odd", Name: "a\x1b[31m"}, {Kind: "Odd", Name: "a\nclaim,b"},
@@ -265,8 +265,7 @@ func TestWriteCSV_Unsayable(t *testing.T) {
 	}
 }
 
-// Nothing that a file has makes a reader panic, and what it reads without a problem is a plan that
-// can be written and read again.
+// No file makes a reader panic. If a file is read without a problem, its plan can be written, and read again.
 func FuzzReadCSV(f *testing.F) {
 	f.Add("kind,name,cidr\npool,p,10.0.0.0/16\nclaim,a,10.0.0.0/24\n")
 	f.Add("\ufeffkind,cidr,length,host,owner,labels\r\nclaim,,,10.0.0.1/24,a/b,\"a=b c=d\"\r\n")

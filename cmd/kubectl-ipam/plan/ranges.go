@@ -2,9 +2,9 @@ package plan
 
 import ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 
-// ranges are the pools of a workspace that the system has made, by name, with the pool above that each is carved from.
-// Those that a claim of the plan holds come back with their blocks; others are made again by the next claim, and
-// perhaps elsewhere.
+// ranges are the pools of a workspace that the system has made, by name. above has the pool from which each is carved.
+// If claims of the plan hold such a pool, and all those above it that the system has made, it comes back with its
+// block. Any other is made again by the next claim, perhaps elsewhere.
 type ranges struct {
 	above   map[string]*ipamv1alpha1.PoolRef
 	holders map[string]bool
@@ -26,7 +26,8 @@ func rangesOf(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) ranges
 	return r
 }
 
-// held reports whether claims of the plan hold a pool that the system has made, and all those that it lies in.
+// held reports whether claims of the plan hold a pool that the system has made, and all pools above it that the system
+// has made.
 func (r ranges) held(name string) bool {
 	for range len(r.above) {
 		above, made := r.above[name]

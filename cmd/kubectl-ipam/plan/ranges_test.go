@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Networks that claims hold are in a plan with all claims inside; a network that nobody holds, or one that lies in such a network, is left
-// out with its claims, as it would come back elsewhere.
+// Networks that claims hold are in the plan, with all claims inside. A network that no claim holds is left out with its
+// claims, because it could come back elsewhere. So is a held network inside such a network.
 func TestOf_HasTheNetworksThatClaimsHold(t *testing.T) {
 	t.Parallel()
 	made := func(name, above, cidr string) ipamv1alpha1.IPPool {

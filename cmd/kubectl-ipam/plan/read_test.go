@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Rows of free addresses are not read, whatever else is wrong with them.
-func TestReadCSV_LeavesOut(t *testing.T) {
+// Rows of free addresses are not read, even if other cells in them are wrong.
+func TestReadCSV_SkipsRowsOfFreeAddresses(t *testing.T) {
 	t.Parallel()
 	const table = "kind,name,cidr,State\npool,p,192.0.2.0/24,\nclaim,a,192.0.2.1,Used\nclaim,b,192.0.2.2,Free\nclaim,C !,192.0.2.300, free \nclaim,d,192.0.2.4,available\n"
 	p, wrong := read(table, plan.Options{LeaveOut: map[string][]string{"state": {"free", "Available"}}})
@@ -32,8 +32,8 @@ func TestReadCSV_LeavesOut(t *testing.T) {
 	}
 }
 
-// A description of a pool or a claim is kept; a row that is no object may have one.
-func TestReadCSV_Descriptions(t *testing.T) {
+// The description of a pool or a claim is kept. The row of an exclusion may have one, too.
+func TestReadCSV_KeepsDescriptions(t *testing.T) {
 	t.Parallel()
 	p, wrong := read("kind,name,cidr,Description\npool,p,192.0.2.0/24,hall 1\nexclusion,,192.0.2.9,printers\nclaim,a,192.0.2.1,\"web, old\"\nclaim,b,192.0.2.2,\n", plan.Options{})
 	if len(wrong) > 0 {
@@ -46,7 +46,7 @@ func TestReadCSV_Descriptions(t *testing.T) {
 	}
 }
 
-// A description that a table cannot say does not keep its claim out of the table.
+// If a table cannot write the description of a claim, it has the claim without the description.
 func TestWriteCSV_LeavesOutDescriptions(t *testing.T) {
 	t.Parallel()
 	for _, description := range []string{"- rack 1", "two\nlines", "=1+1", " blank"} {
@@ -64,7 +64,7 @@ func TestWriteCSV_LeavesOutDescriptions(t *testing.T) {
 	}
 }
 
-// Names and descriptions of exclusions are kept with their pool, and written back as rows.
+// The names and descriptions of exclusions are kept with the pool, and are written as rows again.
 func TestExclusions_KeepTheirNames(t *testing.T) {
 	t.Parallel()
 	const table = "kind,name,cidr,pool,exclude,description\npool,p,192.0.2.0/24,,192.0.2.64/28,\nexclusion,printers,192.0.2.16/28,p,,\"hall 1, left\"\nexclusion,,192.0.2.32/28,p,,\nexclusion,old,192.0.2.8-192.0.2.11,,,\n"
@@ -106,13 +106,14 @@ func TestExclusions_KeepTheirNames(t *testing.T) {
 	}
 }
 
-// pool is a manifest of a pool in one line.
+// pool returns the manifest of a pool, in one line.
 func pool(name string, third int) string {
 	return fmt.Sprintf("{apiVersion: ipam.miloapis.com/v1alpha1, kind: IPPool, metadata: {name: %s}, spec: {cidr: 10.0.%d.0/24}}", name, third)
 }
 
-// No object of a file is lost, however its documents are divided. A file that the reader cannot divide is refused.
-func TestReadYAML_Documents(t *testing.T) {
+// No object of a file is lost, however the file divides its documents. If the reader cannot divide a file, it is
+// refused.
+func TestReadYAML_LosesNoDocument(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"by a line":           pool("a", 1) + "\n---\n" + pool("b", 2) + "\n",
@@ -141,8 +142,8 @@ func TestReadYAML_Documents(t *testing.T) {
 	}
 }
 
-// A file in another encoding is refused: its letters would be replaced in the names of owners.
-func TestRead_NotUTF8(t *testing.T) {
+// A file in another encoding is refused: otherwise, letters in the names of owners would be replaced.
+func TestRead_RefusesOtherEncodings(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func() []plan.Problem{
 		"a table in Latin-1": func() []plan.Problem {
@@ -160,8 +161,8 @@ func TestRead_NotUTF8(t *testing.T) {
 	}
 }
 
-// Whatever separates cells and ends lines, a table is read as the same plan.
-func TestReadCSV_Separators(t *testing.T) {
+// A table is read as the same plan, whatever separates its cells and ends its lines.
+func TestReadCSV_ReadsAnySeparator(t *testing.T) {
 	t.Parallel()
 	want := []string{"2 p 10.0.0.0/16 []", "4 default a 10.0.1.0/24 p"}
 	below := []string{"3 p 10.0.0.0/16 []", "5 default a 10.0.1.0/24 p"}
@@ -202,8 +203,8 @@ func TestReadCSV_Separators(t *testing.T) {
 	}
 }
 
-// Where the separator cannot be told, the message says how to give it.
-func TestReadCSV_UnclearSeparator(t *testing.T) {
+// If the separator is ambiguous, the error says how to give it.
+func TestReadCSV_AsksForAnAmbiguousSeparator(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text    string
@@ -223,7 +224,7 @@ func TestReadCSV_UnclearSeparator(t *testing.T) {
 	}
 }
 
-func TestParseSeparator(t *testing.T) {
+func TestParseSeparator_TakesOneCharacterOrTab(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]rune{";": ';', "tab": '\t', `\t`: '\t', "|": '|', "\t": '\t', "": 0, ";;": 0, "\"": 0, "#": 0, "\n": 0, "\xff": 0} {
 		if got, err := plan.ParseSeparator(text); got != want || (err == nil) != (want != 0) {

@@ -15,9 +15,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// ReadYAML reads a plan from manifests of IPPools and IPClaims, one after another or in a List, as
-// YAML or JSON. It takes spec, name, namespace, labels and description of each, and no status. It reads
-// the whole file, and returns what is wrong beside the plan.
+// ReadYAML reads a plan from manifests of IPPools and IPClaims, in several documents or in a List, as YAML or JSON. It
+// reads the spec, name, namespace, labels and description of each object, and no status. It reads the whole file, and
+// returns its problems as well.
 func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
 	b := &builder{plan: &Plan{}, problems: &problems{}, namespace: options.Namespace}
 	if b.problems.notUTF8(data) {
@@ -30,7 +30,7 @@ func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil { // which ends the reading
+		if err != nil { // the decoder cannot go on
 			line := 1
 			_, _ = fmt.Sscanf(err.Error(), "yaml: line %d", &line)
 			b.problems.add(line, "this is no YAML: %v", err)
@@ -38,19 +38,19 @@ func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
 		}
 		b.document(document.Content[0])
 	}
-	b.plan.incomplete = len(*b.problems) > 0 // an object that cannot be read may be a pool
+	b.plan.incomplete = len(*b.problems) > 0 // an object that could not be read may be a pool
 	b.source()
 	return b.plan, b.problems.sorted()
 }
 
-// manifest is an object, or a list of them.
+// manifest is the beginning of an object, or of a list of objects.
 type manifest struct {
 	APIVersion string      `yaml:"apiVersion"`
 	Kind       string      `yaml:"kind"`
 	Items      []yaml.Node `yaml:"items"`
 }
 
-// document reads an object, or a list of them.
+// document reads an object, or a list of objects.
 func (b *builder) document(node *yaml.Node) {
 	var m manifest
 	switch err := node.Decode(&m); {
@@ -89,9 +89,9 @@ func (b *builder) object(node *yaml.Node, m manifest) {
 	}
 }
 
-// read refuses fields that the kind does not have: a typo would change what is imported.
+// read reads an object. It refuses fields that the kind does not have, because a typo would change what is imported.
 func (b *builder) read(node *yaml.Node, into runtime.Object) bool {
-	text, err := yaml.Marshal(node) // as it is written: kubectl reads some words in another way
+	text, err := yaml.Marshal(node) // as the file has it: kubectl reads some words differently
 	if err == nil {
 		err = kubeyaml.UnmarshalStrict(text, into)
 	}
@@ -129,7 +129,7 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 	b.plan.Pools = append(b.plan.Pools, Pool{line, pool, block})
 }
 
-// familyIn leaves out a family that the block says as well.
+// familyIn returns a family; empty if the block has the same one.
 func familyIn(family ipamv1alpha1.IPFamily, block netip.Prefix) ipamv1alpha1.IPFamily {
 	if block.Addr().Is4() == (family == ipamv1alpha1.IPv4) {
 		return ""

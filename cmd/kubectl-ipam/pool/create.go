@@ -85,7 +85,7 @@ func (o *creation) run(ctx context.Context, name string) error {
 	return o.Send(ctx, &o.pool)
 }
 
-// complete adds to the pool what no flag says by itself.
+// complete sets the fields of the pool for which there is no field flag.
 func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 	spec.ParentPoolRef = space.Ref(o.parent, o.workspace)
 	if spec.CIDR == "" && o.parent == "" {
@@ -105,7 +105,7 @@ func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 	case spec.ParentClassName == "" && (o.parent != "") != (spec.PrefixLength != 0 || spec.Address != ""):
 		return exit.Usagef("--parent and --length go together: " +
 			"give both for a child pool, or --address instead of the length, and neither for a root pool")
-	case o.Replace && o.DryRun == request.DryRunServer: // the pool that is there would be deleted
+	case o.Replace && o.DryRun == request.DryRunServer: // this would delete the existing pool
 		return exit.Usagef("--replace replaces a pool: give no --dry-run=server")
 	}
 	return nil

@@ -15,17 +15,17 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// The map of a pool is drawn in so many columns and rows, powers of two. It fits into 80 characters.
+// These are the columns and rows of the map of a pool, both powers of two. The map fits into 80 characters.
 const (
 	mapColumns = 32
 	mapRows    = 16
 )
 
-// drawMap writes the space of a pool as text: a line for each row, led by its first address.
+// drawMap prints the space of a pool as text. Each line begins with its first address.
 func drawMap(w io.Writer, p *space.Pool) {
 	s := p.Space()
 	parts, width := partsOf(s.Pool), 0
-	var stay []netip.Prefix // the blocks that somebody has to release before their part is empty
+	var stay []netip.Prefix // blocks in an exclusion, which somebody has to release before their part is empty
 	legend := "× kept back"
 	for _, block := range s.Taken {
 		if _, excluded := p.StaysIn(block); excluded {
@@ -43,7 +43,7 @@ func drawMap(w io.Writer, p *space.Pool) {
 	}
 }
 
-// partsOf returns the prefixes that the signs of the map stand for, in order.
+// partsOf returns the prefixes of the signs on the map, in order.
 func partsOf(pool netip.Prefix) []netip.Prefix {
 	parts := []netip.Prefix{pool}
 	for len(parts) < mapColumns*mapRows && !parts[0].IsSingleIP() {
@@ -57,8 +57,8 @@ func partsOf(pool netip.Prefix) []netip.Prefix {
 	return parts
 }
 
-// signs returns a sign for each part: each is a map of its own, with one box. One with a block that stays in an
-// exclusion is marked.
+// signs returns the sign of each part. It draws each part as a map with a single box. A part with a block in stay is
+// marked.
 func signs(s space.Space, parts, stay []netip.Prefix) []string {
 	blocks := make([]draw.Block, 0, len(s.Kept)+len(s.Taken))
 	for _, kept := range s.Kept {
@@ -93,7 +93,7 @@ func excludedIn(part netip.Prefix, stay []netip.Prefix) bool {
 	return found
 }
 
-// bar draws how much of a pool is taken: ████░░░░  50.0%.
+// bar draws how much of a pool is taken, such as ████░░░░ 50.0%.
 func bar(p screen.Paint, pool *ipamv1alpha1.IPPool) screen.Tinted {
 	const width = 16
 	if pool.Status.UtilizationPercent == nil {

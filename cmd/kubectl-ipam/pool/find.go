@@ -13,8 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// find returns the pool of that name in a workspace, which is empty for the current one, with the blocks that the
-// caller sees.
+// find returns a pool with the blocks that the caller sees. An empty workspace is the current one.
 func find(ctx context.Context, s *session.Session, workspace, name string) (*session.View, *space.Pool, error) {
 	r, err := s.View(ctx)
 	if err != nil {
@@ -39,12 +38,12 @@ func find(ctx context.Context, s *session.Session, workspace, name string) (*ses
 	return r, &space.Pool{Name: name, Workspace: workspace}, nil
 }
 
-// lag is more than the figures of a pool lag behind its blocks.
+// lag is longer than the figures of a pool lag behind its blocks.
 const lag = 750 * time.Millisecond
 
-// settled waits until the figures of a pool of the current workspace agree with the blocks that are shown, as long as
-// they may lag behind. agrees is told the sign of the number of addresses that are counted
-// beyond these blocks: others may hold more.
+// settled waits until the figures of a pool agree with the blocks that are shown, or until lag is over. It does so only
+// for pools of the current workspace. agrees gets the sign of the number of addresses that the figures count beyond
+// these blocks. More may be right, because others may hold blocks that are not shown.
 func settled(ctx context.Context, c client.WithWatch, p *space.Pool, agrees func(unseen int) bool) error {
 	pool := p.Object
 	if pool == nil || p.Workspace != "" || pool.Status.Capacity == nil {
@@ -62,5 +61,5 @@ func settled(ctx context.Context, c client.WithWatch, p *space.Pool, agrees func
 	return exit.IgnoreUnseen(err)
 }
 
-// exactly agrees with figures that count the shown blocks and no others.
+// exactly returns true if the figures count the shown blocks and no others.
 func exactly(unseen int) bool { return unseen == 0 }

@@ -82,7 +82,7 @@ func (o *next) run(ctx context.Context, name string) error {
 	return o.show(pool)
 }
 
-// maxNext is how many blocks are shown at most.
+// maxNext is how many blocks the command shows at most.
 const maxNext = 1000
 
 // nextBlocks are the next free blocks of a pool.
@@ -91,8 +91,7 @@ type nextBlocks struct {
 	Length   int32                 `json:"length"`
 	Strategy ipamv1alpha1.Strategy `json:"strategy"`
 	Blocks   []netip.Prefix        `json:"blocks"`
-	// Unseen is the number of addresses that others hold and that are not shown to the caller: a
-	// block may be one of theirs.
+	// Unseen is how many addresses others hold without the caller seeing them. A block may be among these.
 	Unseen string `json:"unseen"`
 }
 
@@ -129,7 +128,7 @@ func (o *next) show(p *space.Pool) error {
 	return nil
 }
 
-// instead returns the advice for a pool without a block of the length.
+// instead returns the advice if a pool has no block of the length.
 func (o *next) instead(pool *ipamv1alpha1.IPPool) string {
 	const release = "release a block of it, or use another pool"
 	if free := facts.LargestFree(pool); free != "" && pool.Status.Capacity.Available != "0" {
@@ -138,14 +137,14 @@ func (o *next) instead(pool *ipamv1alpha1.IPPool) string {
 	return "no address of the pool is free: " + release
 }
 
-// full reports whether a pool has no room for a block of this length by its own figures, which count
-// the blocks that are not shown to the caller.
+// full reports whether the pool's own figures leave no room for a block of this length. They also count blocks that the
+// caller does not see.
 func full(pool *ipamv1alpha1.IPPool, length int32) bool {
 	largest := pool.Status.LargestFreePrefix
 	return pool.Status.Capacity.Available == "0" || largest != nil && *largest > length
 }
 
-// lengthIn is the length of the blocks, which the pool has to allow.
+// lengthIn returns the length of the blocks to show. The pool must allow it.
 func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, error) {
 	length := o.length
 	least, most := space.Lengths(shown.Pool, pool.Spec)
@@ -161,7 +160,7 @@ func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, er
 	return length, nil
 }
 
-// print writes a block a line, unless another form is asked for.
+// print prints one block per line, unless the caller asked for another form.
 func (o *next) print(next nextBlocks) error {
 	if !o.report.Given() {
 		o.report.Format = output.Name

@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// The next blocks are printed one a line or as data, and what is not seen is said.
-func TestPoolNext(t *testing.T) {
+// The next blocks are printed one per line, or as data. How many addresses the caller does not see is said.
+func TestPoolNext_PrintsLinesOrData(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}, gen.Reserves(1, 0, 28)), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "64", Available: "192"}
 	held := []space.Holding{{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: "claim default/web"}}
@@ -37,8 +37,8 @@ func TestPoolNext(t *testing.T) {
 	}
 }
 
-// What cools has no block of its own, so that the next blocks may be among it.
-func TestPoolNext_Cooling(t *testing.T) {
+// Cooling addresses have no block of their own, so some of the next blocks may be among them. The output says so.
+func TestPoolNext_WarnsOfCoolingAddresses(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}
 	s := stage.New(t)
@@ -49,9 +49,9 @@ func TestPoolNext_Cooling(t *testing.T) {
 	}
 }
 
-// A pool that gives each network the same addresses is asked for one of them. The blocks of the others are free in it, whatever the
-// figures of the fullest one are.
-func TestPoolNext_WithinAScope(t *testing.T) {
+// If a pool gives each network the same addresses, --scope asks for one network. The blocks of other networks are free
+// there, whatever the figures of the fullest network are.
+func TestPoolNext_ShowsTheSpaceOfAScope(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 100, 32)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
 	pool.Status.Spaces, pool.Status.LargestFreePrefix = 2, nil
@@ -76,7 +76,7 @@ func TestPoolNext_WithinAScope(t *testing.T) {
 	}
 }
 
-// The advice names the largest free block, and promises nothing: there is no claim.
+// The advice names the largest free block. As there is no claim, it does not say that a claim will bind by itself.
 func TestPoolNext_AdvisesTheLargestFreeBlock(t *testing.T) {
 	roomy := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)
 	roomy.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "128", Available: "128"}
@@ -93,8 +93,8 @@ func TestPoolNext_AdvisesTheLargestFreeBlock(t *testing.T) {
 	}
 }
 
-// What a pool cannot give has the exit code of the reason.
-func TestPoolNext_None(t *testing.T) {
+// If a pool has no such block, the exit code is that of the reason.
+func TestPoolNext_EndsWithTheCodeOfTheReason(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
 	full := []space.Holding{{Block: netip.MustParsePrefix("192.0.2.0/24")}}
@@ -108,7 +108,7 @@ func TestPoolNext_None(t *testing.T) {
 		says   string
 	}{
 		{pool, 28, full, 7, "has no free /28"},
-		{pool, 28, nil, 7, "has no free /28"}, // its blocks are not shown
+		{pool, 28, nil, 7, "has no free /28"}, // some of its blocks are not shown
 		{pool, 25, nil, exit.Invalid, "pool lab gives /26 to /30, not /25"},
 		{pool, 31, nil, exit.Invalid, "not /31"},
 		{pool, 0, nil, exit.Usage, "give --length"},

@@ -1,4 +1,4 @@
-// Package pool is kubectl ipam pool.
+// Package pool has the command kubectl ipam pool.
 package pool
 
 import (

@@ -20,8 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// The map shows what is seen, and counts what is not.
-func TestPoolShow(t *testing.T) {
+// The map shows the visible blocks, and the number of addresses that the caller does not see is printed.
+func TestPoolShow_DrawsAMap(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 25, Max: 32}, gen.Excludes("192.0.2.128/27"),
 		gen.Reserves(1, 2, 30), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:team-b"}, gen.Backs("edge"), gen.Cooldown("30s"), stage.HourAgo),
 		"192.0.2.0/24", ipamv1alpha1.IPv4, 42.1875, 26)
@@ -38,7 +38,8 @@ func TestPoolShow(t *testing.T) {
 	stage.Golden(t, "pool_show", s.Printed.String())
 }
 
-// To empty a part of a pool, its owner excludes it: the map and the list show what still has to be released there.
+// An owner excludes a part of a pool in order to empty it. The map and the list then mark the blocks that still have to
+// be released there.
 func TestPoolShow_MarksBlocksInAnExclusion(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Excludes("192.0.2.128/27"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "48", Available: "208"}
@@ -61,7 +62,7 @@ func TestPoolShow_MarksBlocksInAnExclusion(t *testing.T) {
 	}
 }
 
-// A block whose claim was answered and is not stored has no record: the controller says whose it is.
+// If a claim was answered and is not stored, its block has no record. The status of the pool says whose it is.
 func TestPoolShow_SaysWhatTheControllerKnowsOfOthers(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240"}
@@ -76,7 +77,7 @@ func TestPoolShow_SaysWhatTheControllerKnowsOfOthers(t *testing.T) {
 	}
 }
 
-// Addresses may be taken in a pool that nobody uses: by pools that go by themselves, and the controller says when.
+// A pool that nobody uses may have addresses taken by idle pools. The controller says when these go.
 func TestPoolShow_SaysWhenIdlePoolsGo(t *testing.T) {
 	const said = "nobody uses the pool; 1 idle pool has a block of it until 12:40:07 UTC"
 	for allocated, want := range map[string]bool{"64": true, "0": false} {
@@ -93,7 +94,7 @@ func TestPoolShow_SaysWhenIdlePoolsGo(t *testing.T) {
 	}
 }
 
-// A pool that has its block may still be wrong, and shows how.
+// If something is wrong with a pool that has its block, the output says so.
 func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
 	pool.Status.Conditions[0].Message += "; spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds: release that, or write another gateway"
@@ -109,8 +110,8 @@ func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	}
 }
 
-// A server that reports an impossible share does not end the program.
-func TestBar_ImpossibleShare(t *testing.T) {
+// A percentage beyond 0 to 100 from a server does not crash the program.
+func TestBar_AcceptsAnImpossiblePercentage(t *testing.T) {
 	t.Parallel()
 	for percent, full := range map[float64]int{-5: 0, 0.05: 0, 3: 0, 4: 1, 0: 0, 100: 16, 250: 16, 1e300: 16} {
 		drawn := string(bar(screen.Paint(false), stage.Ready(gen.Pool("p"), "10.0.0.0/8", ipamv1alpha1.IPv4, percent, 0)))
@@ -120,8 +121,8 @@ func TestBar_ImpossibleShare(t *testing.T) {
 	}
 }
 
-// An address that is kept back for two reasons, or is taken as well, is counted once.
-func TestMap_CountsOnce(t *testing.T) {
+// If an address is kept back for two reasons, or kept back and taken, it is counted once.
+func TestDrawMap_CountsEachAddressOnce(t *testing.T) {
 	t.Parallel()
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("10.0.0.0/21"), gen.Excludes("10.0.0.0/32"), gen.Reserves(1, 0, 32)), "10.0.0.0/21", ipamv1alpha1.IPv4, 1, 22)
 	for taken, want := range map[string]string{"": "░", "10.0.0.0/32": "░", "10.0.0.1/32": "░", "10.0.0.2/31": "▓", "10.0.0.0/30": "█"} {
@@ -136,8 +137,8 @@ func TestMap_CountsOnce(t *testing.T) {
 	}
 }
 
-// A pool that was made for a scope says so in the tree, and on its page.
-func TestPool_Scope(t *testing.T) {
+// If a pool was made for a scope, the tree and the pool's own page say so.
+func TestPool_ShowsItsScope(t *testing.T) {
 	pool := stage.Ready(gen.Pool("vpc-web-vpc-1", gen.ChildOf("root", 48), gen.Within("network", "vpc-1")), "2001:db8::/48", ipamv1alpha1.IPv6, 0, 48)
 	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "vpc"}
 	s := stage.New(t)
@@ -155,8 +156,8 @@ func TestPool_Scope(t *testing.T) {
 	}
 }
 
-// The holders of one address in two networks are told apart.
-func TestListHoldings_Scope(t *testing.T) {
+// If two networks have the same address, its holders are listed with their networks.
+func TestListHoldings_NamesNetworks(t *testing.T) {
 	s := stage.New(t)
 	var held []space.Holding
 	for _, network := range []string{"vpc-1", "vpc-2"} {
@@ -172,8 +173,8 @@ func TestListHoldings_Scope(t *testing.T) {
 	}
 }
 
-// A pool and those below it are shown in each form, and a pool that does not exist in none.
-func TestPoolTree_Name(t *testing.T) {
+// A pool with the pools below it is shown in each form. A pool that does not exist is an error in each form.
+func TestPoolTree_ShowsOnePool(t *testing.T) {
 	pools := []ipamv1alpha1.IPPool{*gen.Pool("edge"), *gen.Pool("rack", gen.ChildOf("east", 24)), *gen.Pool("lab"), *gen.Pool("east", gen.ChildOf("lab", 20))}
 	for _, test := range []struct {
 		args []string
@@ -199,8 +200,8 @@ func TestPoolTree_Name(t *testing.T) {
 	}
 }
 
-// The hierarchy is drawn by address; what a tenant has carved is shown with its workspace.
-func TestPoolTree(t *testing.T) {
+// The tree is sorted by address. Pools that tenants have carved are shown with their workspaces.
+func TestPoolTree_IsSortedByAddress(t *testing.T) {
 	pools := []ipamv1alpha1.IPPool{
 		*stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge")), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18),
 		*stage.Ready(gen.Pool("lab-west", gen.ChildOf("lab", 20)), "10.8.16.0/20", ipamv1alpha1.IPv4, 100, 0),
@@ -232,14 +233,14 @@ func TestPoolTree(t *testing.T) {
 	stage.Golden(t, "pool_tree_colour", s.Printed.String())
 }
 
-// circle is two pools that are each the parent of the other, and one that is its own. None of them
-// ever gets a block, and nothing refuses to create them.
+// circle returns two pools that are each the parent of the other, and a pool that is its own parent. None of them ever
+// gets a block, and no server refuses to create them.
 func circle() []ipamv1alpha1.IPPool {
 	return []ipamv1alpha1.IPPool{*gen.Pool("a", gen.ChildOf("b", 20)), *gen.Pool("b", gen.ChildOf("a", 20)), *gen.Pool("own", gen.ChildOf("own", 20))}
 }
 
-// The tree shows pools of a circle, each once.
-func TestPoolTree_Circle(t *testing.T) {
+// The tree shows each pool of a circle once.
+func TestPoolTree_ShowsPoolsOfACircleOnce(t *testing.T) {
 	s, pools := stage.New(t), circle()
 	drawTree(s.Out, s.Paint, plant(&session.View{}, (&session.View{}).Visible(pools, nil)))
 	for _, pool := range pools {

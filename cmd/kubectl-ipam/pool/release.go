@@ -29,10 +29,10 @@ import (
 type removal struct {
 	*session.Session
 	cascade, yes bool
-	// wait is how long to wait for a pool: from the last allocation that went, or whole.
+	// wait is how long to try to delete a pool: since the last allocation that went or, if whole is set, in all.
 	wait  time.Duration
 	whole bool
-	// typed reads the answers of the user.
+	// typed has the answers that the user types.
 	typed *bufio.Reader
 }
 
@@ -77,7 +77,7 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	return errors.Join(errs...)
 }
 
-// one releases one pool.
+// one releases a single pool.
 func (o *removal) one(ctx context.Context, c client.WithWatch, name string) (err error) {
 	pool := &ipamv1alpha1.IPPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
@@ -106,7 +106,7 @@ func (o *removal) confirm(ctx context.Context, doomed *cascade.Estate, name stri
 	screen.Line(o.ErrOut, "This releases %s.", o.ErrPaint.Bold(doomed.String()))
 	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")
 	typed := make(chan string, 1)
-	go func() { // without an answer it ends with the program
+	go func() { // if the user does not answer, this goroutine ends with the program
 		line, _ := o.typed.ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()
@@ -121,8 +121,8 @@ func (o *removal) confirm(ctx context.Context, doomed *cascade.Estate, name stri
 	}
 }
 
-// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is
-// gone. The wait is for a pool alone: however many claims there are, their releases take the time that they take.
+// release deletes claims and retained blocks, then the pools from the leaves to the root, and waits until each pool is
+// gone. o.wait limits only the wait for pools: the releases of many claims may take longer.
 func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *cascade.Estate) error {
 	levels := cascade.Levels(doomed.Claims)
 	kept := make([]client.Object, 0, len(doomed.Retained))
@@ -145,7 +145,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *casca
 	return nil
 }
 
-// mostFailed is how many releases may fail before no other is begun.
+// mostFailed is the number of failed releases after which no other is begun.
 const mostFailed = 5
 
 // settling is how long the status of a pool may take to follow its use.
@@ -168,7 +168,7 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 	if apierrors.IsInvalid(err) {
 		_, seen, unseen := find(ctx, o.Session, "", pool.Name)
 		if unseen != nil {
-			seen = &space.Pool{} // the refusal is said without the holders
+			seen = &space.Pool{} // then the refusal is printed without the holders
 		}
 		return o.inUse(pool, seen, err)
 	}
@@ -188,7 +188,8 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 	return nil
 }
 
-// others names some holders of a pool in other workspaces, which admins of the platform see; empty for none.
+// others names some holders in other workspaces of blocks of a pool. Only admins of the platform see these; empty for
+// all others.
 func others(seen *space.Pool) string {
 	var names []string
 	for _, h := range seen.Held {
@@ -203,8 +204,8 @@ func others(seen *space.Pool) string {
 	return strings.Join(names, ", ")
 }
 
-// inUse says that a pool holds something, which of it is in other workspaces, as far as the caller sees it, and what to
-// do.
+// inUse returns the error for a pool in use. It names the blocks that the pool holds, those in other workspaces, as far
+// as the caller sees, and the remedy.
 func (o *removal) inUse(pool *ipamv1alpha1.IPPool, seen *space.Pool, refused error) error {
 	hint := "--cascade releases what it holds in this workspace"
 	if elsewhere := others(seen); elsewhere != "" {

@@ -28,8 +28,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A pool goes when its name was typed, and not before.
-func TestPoolRelease_Confirm(t *testing.T) {
+// A pool is released only after its name was typed.
+func TestPoolRelease_AsksForTheName(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 50, 17)
 	doomed := &cascade.Estate{}
 	doomed.AddPool(lab, []ipamv1alpha1.IPPool{*gen.Pool("east", gen.ChildOf("lab", 20)), *gen.Pool("rack", gen.ChildOf("east", 24)), *lab})
@@ -55,7 +55,8 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	must.Do(t, (&removal{Session: s.Session, yes: true}).confirm(t.Context(), doomed, "lab"))
 }
 
-// held returns a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
+// held returns a server with a pool, which it refuses to delete while the stored status says that the pool is in use.
+// It calls the function then whenever a watch begins.
 func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client), others ...client.Object) (c client.WithWatch, refusals *int) {
 	t.Helper()
 	refusals = new(int)
@@ -90,9 +91,9 @@ func inUse(pool *ipamv1alpha1.IPPool, message string) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// A pool whose status follows its use by a moment is refused, and deleted when its status shows no block. A pool that stays in
-// use is not, and --cascade is advised unless it was given.
-func TestPoolRelease_StatusIsToFollow(t *testing.T) {
+// A pool in use is refused. If its status is only outdated, the pool is deleted once the status shows no block. If the
+// pool stays in use, it is not deleted, and the error advises --cascade, unless that was given.
+func TestPoolRelease_WaitsForAnOutdatedStatus(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cascade  bool
 		then     string
@@ -121,7 +122,7 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 	}
 }
 
-// A user that sees the holders of a pool in other workspaces is told whose blocks keep it; other users are told of none.
+// Users who see the holders in other workspaces are told whose blocks keep a pool. Other users are told of none.
 func TestPoolRelease_NamesHoldersOfOtherWorkspaces(t *testing.T) {
 	t.Parallel()
 	of := func(workspace, holder string) space.Holding {
@@ -149,8 +150,9 @@ func TestPoolRelease_NamesHoldersOfOtherWorkspaces(t *testing.T) {
 	}
 }
 
-// The block of a claim with the policy Retain goes as well, once the server lets it go. What is deleted is what was seen.
-func TestPoolRelease_CascadeRetained(t *testing.T) {
+// With --cascade, the block of a claim with the policy Retain is released, too, once the server allows it. Only the
+// objects that were shown are deleted.
+func TestPoolRelease_CascadesToRetainedBlocks(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
 	claim := stage.Bound(gen.Claim("db", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), "10.8.0.0/28", ipamv1alpha1.PoolRef{Name: "lab"})
 	record := gen.Allocation("db", "lab", "10.8.0.0/28", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
@@ -192,8 +194,8 @@ func TestPoolRelease_CascadeRetained(t *testing.T) {
 	}
 }
 
-// The claims of a pool take the time that they take: the wait is for the pool alone.
-func TestPoolRelease_TheWaitIsForThePoolAlone(t *testing.T) {
+// --wait limits only the wait for the pool. The releases of its claims may take longer.
+func TestPoolRelease_LimitsOnlyTheWaitForThePool(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
 	objects := []client.Object{lab}
 	for i := range 200 {
@@ -216,7 +218,8 @@ func TestPoolRelease_TheWaitIsForThePoolAlone(t *testing.T) {
 	}
 }
 
-// A pool whose blocks are being freed is waited for, however long that takes, unless the user has said how long it may.
+// While the blocks of a pool are being freed, the command waits however long this takes, unless the user has set a
+// limit.
 func TestPoolRelease_WaitsWhileBlocksAreFreed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		whole bool

@@ -58,7 +58,7 @@ func (o *show) run(ctx context.Context, _ session.Access, name string, out *outp
 	return o.describe(ctx, r, pool)
 }
 
-// describe shows a pool once its figures agree with the blocks that are shown.
+// describe shows a pool, as soon as its figures agree with the blocks that are shown.
 func (o *show) describe(ctx context.Context, r *session.View, pool *space.Pool) error {
 	err := settled(ctx, r, pool, exactly)
 	if err == nil {
@@ -70,7 +70,7 @@ func (o *show) describe(ctx context.Context, r *session.View, pool *space.Pool) 
 	return err
 }
 
-// guest shows the blocks that the caller holds of a pool without the right to read it.
+// guest shows the blocks that the caller holds in a pool which the caller may not read.
 func (o *show) guest(pool *space.Pool) error {
 	if len(pool.Held) == 0 {
 		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform",
@@ -92,7 +92,7 @@ func describePool(s *session.Session, p *space.Pool) error {
 	describeRules(page, pool, s.Now())
 	shown, status := p.Space(), pool.Status
 	if status.Capacity == nil || !shown.Pool.IsValid() {
-		return nil // it has no block yet
+		return nil // the pool has no block yet
 	}
 	if status.Spaces > 0 {
 		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
@@ -154,8 +154,8 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	}
 }
 
-// unused says until when idle pools have addresses of a pool that nobody uses, and when the pool goes; empty: there is
-// nothing to say.
+// unused says for a pool that nobody uses until when idle pools have addresses of it, and when the pool itself goes;
+// empty: there is nothing to say.
 func unused(pool *ipamv1alpha1.IPPool) string {
 	used := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	if used == nil || used.Status != metav1.ConditionFalse ||
@@ -180,7 +180,7 @@ func listHoldings(s *session.Session, p *space.Pool) error {
 	return output.WriteTable(s.Out, t)
 }
 
-// madeBy names the class by which the system has made a pool; empty if somebody has written it.
+// madeBy names the class with which the system has made a pool; empty for a pool that a user has written.
 func madeBy(spec ipamv1alpha1.IPPoolSpec) string {
 	if spec.ClassRef == nil {
 		return ""
@@ -188,7 +188,7 @@ func madeBy(spec ipamv1alpha1.IPPoolSpec) string {
 	return "class " + spec.ClassRef.Name
 }
 
-// gatewayOf is the gateway of a pool and the length of its network, as far as they are given.
+// gatewayOf returns the gateway of a pool, and the length of its network, as far as the spec has them.
 func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
 	if spec.NetworkPrefixLength == 0 {
 		return spec.Gateway
@@ -196,7 +196,7 @@ func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
 	return fmt.Sprintf("%s, network of a /%d", cmp.Or(spec.Gateway, "none"), spec.NetworkPrefixLength)
 }
 
-// visible says which workspaces may use a pool.
+// visible says which workspaces can use a pool.
 func visible(spec ipamv1alpha1.IPPoolSpec) string {
 	if len(spec.Consumers) == 0 {
 		return string(spec.Visibility)

@@ -48,7 +48,7 @@ func tree(ctx context.Context, s *session.Session, args []string, out *output.Pr
 		return err
 	}
 	seen := r.Visible(pools, nil)
-	for _, pool := range seen { // until their figures count the pools that are carved from them
+	for _, pool := range seen { // the figures of each have to count the pools that are carved from it
 		if err := settled(ctx, r, pool, func(unseen int) bool { return unseen >= 0 }); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func tree(ctx context.Context, s *session.Session, args []string, out *output.Pr
 	return showTree(s, plant(r, seen), pools, args, out)
 }
 
-// showTree prints all pools, or one and those below it.
+// showTree prints all pools, or a pool and those below it.
 func showTree(
 	s *session.Session, roots []*node, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer,
 ) error {
@@ -79,15 +79,14 @@ func showTree(
 	return nil
 }
 
-// node is a pool, with the one that it is carved from if that is seen, and those carved from it.
+// node is a pool in the tree, with its parent, if the caller sees that, and with the pools that are carved from it.
 type node struct {
 	*space.Pool
 	parent   *node
 	children []*node
 }
 
-// plant puts pools below their parents, and those whose parent is not seen beside
-// the root pools; all by address.
+// plant builds the tree, sorted by address. A pool whose parent the caller does not see is a root, too.
 func plant(r *session.View, pools []*space.Pool) []*node {
 	known, nodes := map[[2]string]*node{}, make([]*node, 0, len(pools))
 	for _, pool := range pools {
@@ -116,8 +115,7 @@ func plant(r *session.View, pools []*space.Pool) []*node {
 	return roots
 }
 
-// descends reports whether a pool is one of its own ancestors. Such pools never get a block, and
-// may be created all the same.
+// descends reports whether a pool is one of its own ancestors. Such pools can be created, and never get a block.
 func (n *node) descends() bool {
 	seen := map[*node]bool{}
 	for above := n.parent; above != nil && !seen[above]; above = above.parent {
@@ -133,12 +131,12 @@ func byAddress(a, b *node) int {
 	return cmp.Or(left.Compare(right), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
 }
 
-// nodesNamed returns the nodes of that name in the current workspace.
+// nodesNamed returns the nodes of this name in the current workspace.
 func nodesNamed(roots []*node, name string) []*node {
 	return slices.DeleteFunc(allNodes(roots), func(n *node) bool { return n.Name != name || n.Workspace != "" })
 }
 
-// allNodes returns nodes, each followed by those below it.
+// allNodes returns the nodes, each followed by the nodes below it.
 func allNodes(nodes []*node) []*node {
 	var all []*node
 	for _, n := range nodes {
@@ -155,7 +153,7 @@ type branch struct {
 
 func (b branch) label() string { return b.lead + legible.Text(b.Title()) }
 
-// branches returns the line of a pool behind lead, and the lines below it behind rest.
+// branches returns the line of a pool, which begins with lead, and the lines below it, which begin with rest.
 func branches(n *node, lead, rest string) []branch {
 	lines := append(make([]branch, 0, 1+len(n.children)), branch{lead, n})
 	for i, child := range n.children {
@@ -185,7 +183,7 @@ func drawTree(w io.Writer, p screen.Paint, roots []*node) {
 	}
 }
 
-// remark is what there is to say of a pool beside its figures.
+// remark returns what to say about a pool beside its figures.
 func remark(b branch) string {
 	var remarks []string
 	if free := facts.LargestFree(b.Object); free != "" {

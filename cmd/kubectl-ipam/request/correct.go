@@ -20,8 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// advised adds to the answer to an object what the caller can do about it: the name that was meant, if one that
-// is listed is near, and how to correct what was created, and stays.
+// advised adds advice to an error. It names the class or pool that was probably meant, if a listed name is similar. If
+// the object was created and stays, it says how to correct the object.
 func (r *Command) advised(ctx context.Context, c client.Reader, object client.Object, err error) error {
 	failed, isFailure := errors.AsType[*exit.Failure](err)
 	if !isFailure || failed.Reason == "" {
@@ -40,7 +40,7 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 	return failed
 }
 
-// stays says that an object stays without a block, and how to correct or delete it.
+// stays says that an object without a block stays, and how to correct or delete it.
 func stays(object client.Object) string {
 	kind, name := facts.Kind(object), facts.Args(object)
 	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it",
@@ -48,14 +48,14 @@ func stays(object client.Object) string {
 	switch {
 	case kind == "class":
 		ways = fmt.Sprintf("kubectl edit ipclass %s changes it, kubectl delete ipclass %[1]s deletes it", name)
-	case object.GetGenerateName() != "": // the command has no name to repeat
+	case object.GetGenerateName() != "": // a generated name cannot be repeated in a command
 		ways = fmt.Sprintf("kubectl ipam %s release %s deletes it", kind, name)
 	}
 	return fmt.Sprintf("the %s stays: %s", kind, ways)
 }
 
-// meant is the class or pool whose name is nearest to the one that was not found; empty
-// without a near one among those that the caller may list.
+// meant returns the class or pool with the name most similar to one that was not found. It is empty if no name that the
+// caller may list is similar.
 func meant(ctx context.Context, c client.Reader, object client.Object, reason ipamv1alpha1.Reason) string {
 	var asked string
 	var pool *ipamv1alpha1.PoolRef
@@ -79,9 +79,8 @@ func meant(ctx context.Context, c client.Reader, object client.Object, reason ip
 	return nearest(asked, known)
 }
 
-// nearest is the known word that was probably meant, by the rule by which cobra suggests commands: one
-// that begins with what was typed, or differs from it in few letters. Empty if there is none, or if
-// the word itself is known.
+// nearest returns the known word that was probably meant, by cobra's rule for suggestions: a word that begins with the
+// typed text, or differs from it in few letters. It is empty if there is none, or if the typed word is known.
 func nearest(typed string, known []string) string {
 	for far := 1; typed != "" && far <= max(1, len(typed)/3); far++ {
 		words := &cobra.Command{SuggestionsMinimumDistance: far}
@@ -97,7 +96,7 @@ func nearest(typed string, known []string) string {
 	return ""
 }
 
-// instead is what to do about an object that has the name of another one that is wanted.
+// instead says what to do about an existing object whose name another object should get.
 func instead(there client.Object) string {
 	kind, name := facts.Kind(there), facts.Args(there)
 	_, isClaim := there.(*ipamv1alpha1.IPClaim)
@@ -114,8 +113,7 @@ func instead(there client.Object) string {
 	}
 }
 
-// unlikeOf says which labels and annotations that are wanted an object does not have. Others may
-// have been added to it.
+// unlikeOf returns the wanted labels and annotations that an existing object lacks. Further ones do not matter.
 func unlikeOf(wanted, there client.Object) []string {
 	var unlike []string
 	compare := func(what string, wanted, there map[string]string) {
@@ -130,11 +128,11 @@ func unlikeOf(wanted, there client.Object) []string {
 	return unlike
 }
 
-// leaving is how long an object without a block may take to be gone.
+// leaving is how long to wait until an object without a block is gone.
 const leaving = 30 * time.Second
 
-// deleteUnbound deletes a claim or a pool that has no block, and waits until it is gone. The deletion names the
-// version that was seen without a block: an object that has got one meanwhile stays.
+// deleteUnbound deletes a claim or a pool that has no block, and waits until it is gone. The deletion is for the
+// version that was read. So an object that has got a block since then stays.
 func deleteUnbound(ctx context.Context, c client.WithWatch, there client.Object) error {
 	kind, name, args := facts.Kind(there), facts.Name(there), facts.Args(there)
 	if block := facts.AnswerOf(there).Data; block != "" {

@@ -29,13 +29,13 @@ type Command struct {
 	wait   time.Duration
 	DryRun string
 	quiet  bool
-	// Replace deletes a claim or a pool of the same name that has no block.
+	// Replace deletes an existing claim or pool of the same name if it has no block.
 	Replace bool
 	// Given reports whether the command line has a flag.
 	Given func(flag string) bool
 }
 
-// The values of --dry-run.
+// These are the values of --dry-run.
 const (
 	DryRunNone   = "none"
 	DryRunClient = "client"
@@ -55,13 +55,13 @@ func (r *Command) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
 }
 
-// AddReplace gives a command the flag --replace, for a kind of objects that get a block.
+// AddReplace gives a command the flag --replace. The kind must be one whose objects get a block.
 func (r *Command) AddReplace(cmd *cobra.Command, kind string) {
 	cmd.Flags().BoolVar(&r.Replace, "replace", false,
 		"Replace a "+kind+" of this name that asks for something else and has no block")
 }
 
-// AddDryRun gives a command the flag --dry-run, and what it means without a value.
+// AddDryRun gives a command the flag --dry-run. alone is its value if the flag is given without one.
 func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
 	*value = DryRunNone
 	words := field.Word(value, DryRunClient, DryRunServer, DryRunNone)
@@ -90,8 +90,8 @@ func (r *Command) Send(ctx context.Context, object client.Object) error {
 	return r.advised(ctx, c, object, r.show(object))
 }
 
-// ensure creates the object, or finds the same there. What is there by the same
-// name and asks for something else is a conflict, unless it is to be replaced.
+// ensure creates the object, or finds that it exists already. If an object of this name asks for something else, this
+// is a conflict, unless --replace allows to replace it.
 func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.Object) error {
 	wanted := object.DeepCopyObject().(client.Object)
 	err := r.create(ctx, c, object)
@@ -106,7 +106,8 @@ func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.
 	return r.create(ctx, c, object)
 }
 
-// create creates the object, or finds the same there. A claim without a block is created: its status says why.
+// create creates the object, or finds that it exists already. A claim that is stored without a block counts as created:
+// its status says why it has none.
 func (r *Command) create(ctx context.Context, c client.WithWatch, object client.Object) error {
 	var options []client.CreateOption
 	if r.DryRun == DryRunServer {
@@ -135,7 +136,7 @@ func (r *Command) create(ctx context.Context, c client.WithWatch, object client.
 	return sameAs(wanted, object)
 }
 
-// sameAs fails unless an object that is there asks for the same as the wanted one.
+// sameAs returns an error unless an existing object asks for the same as the wanted one.
 func sameAs(wanted, there client.Object) error {
 	if !there.GetDeletionTimestamp().IsZero() {
 		return exit.Fail(exit.Conflict, "try again when it is gone",
@@ -156,7 +157,7 @@ func sameAs(wanted, there client.Object) error {
 		facts.Kind(there), facts.Name(there), strings.Join(unlike, ", "))
 }
 
-// whenStored takes a claim that waits for created.
+// whenStored returns no error for a claim that is stored and waits.
 func whenStored(claim *ipamv1alpha1.IPClaim, err error) error {
 	if refused, ok := errors.AsType[*ipamclient.UnmetError](err); ok && refused.Stored {
 		return nil
@@ -164,8 +165,8 @@ func whenStored(claim *ipamv1alpha1.IPClaim, err error) error {
 	return exit.Unmet(claim, err)
 }
 
-// await waits until the object has its block or can never get it, and no longer
-// than was said. A claim has its answer in the response to its creation, as a rule.
+// await waits until the object has its block or can never get it, but not longer than --wait. A claim usually has its
+// answer in the response to its CREATE.
 func (r *Command) await(ctx context.Context, c client.WithWatch, object client.Object) error {
 	if r.wait == 0 {
 		return nil
@@ -182,18 +183,18 @@ func (r *Command) await(ctx context.Context, c client.WithWatch, object client.O
 		return now.Given() || now.Stalled || now.Missing() && !r.Given("wait")
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil // the answer is what there is by now
+		return nil // the output shows the answer so far
 	}
 	if errors.Is(err, ipamclient.ErrGone) {
 		return exit.Fail(exit.Aborted, "", "%s: %w", what, err)
 	}
-	if errors.Is(err, context.Canceled) { // the caller may not even know its name
+	if errors.Is(err, context.Canceled) { // the caller may not know a generated name
 		return exit.Fail(exit.Aborted, stays(object), "%w", err)
 	}
 	return err
 }
 
-// show prints the block, or the object if that was asked for.
+// show prints the block, or the object if the caller asked for a form of output.
 func (r *Command) show(object client.Object) error {
 	now := facts.AnswerOf(object)
 	if r.output.Given() {
@@ -223,7 +224,7 @@ func (r *Command) show(object client.Object) error {
 	return nil
 }
 
-// gotFrom says where a block is from.
+// gotFrom says which pool a block is from.
 func gotFrom(object client.Object) string {
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:

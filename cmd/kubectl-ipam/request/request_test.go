@@ -20,9 +20,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A repeated request gets the same answer only if the labels that it gives, and the default of a
-// class, are there.
-func TestEnsure_Repeated(t *testing.T) {
+// A repeated request for a pool or a class fails unless the object has the labels, and the mark as a default class,
+// that the request gives. For a claim, other labels are only reported.
+func TestEnsure_ComparesLabelsOfARepeatedRequest(t *testing.T) {
 	labelled := func(object client.Object, labels map[string]string) client.Object {
 		object.SetLabels(labels)
 		return object
@@ -59,8 +59,8 @@ func TestEnsure_Repeated(t *testing.T) {
 	}
 }
 
-// A pool or a claim without a block is replaced by --replace, and one with a block is not.
-func TestEnsure_Replaces(t *testing.T) {
+// With --replace, a pool or a claim is replaced if it has no block.
+func TestEnsure_ReplacesOnlyUnboundObjects(t *testing.T) {
 	full := stage.Allocated(ipamv1alpha1.ReasonPoolExhausted, "no room")
 	waits := func(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool { pool.Status.Conditions = full; return pool }
 	wanted := gen.Pool("east", gen.ChildOf("lab", 24))
@@ -95,7 +95,7 @@ func TestEnsure_Replaces(t *testing.T) {
 	}
 }
 
-// A command that is advised names the namespace: in the current one it would be about another claim.
+// A command in the advice names the namespace: without it, the command would be about a claim in the current namespace.
 func TestAdvice_NamesTheNamespace(t *testing.T) {
 	waits, holds := gen.Claim("web"), stage.Bound(gen.Claim("web"), "10.0.0.16/28", ipamv1alpha1.PoolRef{Name: "p"})
 	waits.Namespace, holds.Namespace = "shop", "shop"
@@ -133,7 +133,7 @@ func TestAdvice_NamesTheNamespace(t *testing.T) {
 	}
 }
 
-// What fails and stays is named, with the commands that correct and delete it.
+// If an object fails and stays, the advice names it, with the commands that correct and delete it.
 func TestAdvice_NamesWhatStays(t *testing.T) {
 	s := stage.New(t)
 	r := &Command{Session: s.Session}
@@ -162,8 +162,8 @@ func TestAdvice_NamesWhatStays(t *testing.T) {
 	}
 }
 
-// A wait that is interrupted names the claim that stays: the caller may not know its name.
-func TestAwait_Interrupted(t *testing.T) {
+// If a wait is interrupted, the error names the claim that stays, because the caller may not know its name.
+func TestAwait_NamesTheClaimWhenInterrupted(t *testing.T) {
 	s := stage.New(t)
 	r := &Command{Session: s.Session}
 	r.AddFlags(&cobra.Command{})
@@ -177,7 +177,7 @@ func TestAwait_Interrupted(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestNearest_FindsTheWordThatWasMeant(t *testing.T) {
 	known := []string{"external", "internal", "internal-v6", "public"}
 	for typed, want := range map[string]string{
 		"internl": "internal", "interanl": "internal", "int": "internal", "Internal": "internal", "extrenal": "external",

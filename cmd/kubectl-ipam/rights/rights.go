@@ -1,5 +1,4 @@
-// Package rights knows the roles of this API: which there are in a place, and which of them a refused
-// request needs.
+// Package rights knows the roles of this API: which roles a place has, and which of them a refused request needs.
 package rights
 
 import (
@@ -17,13 +16,13 @@ import (
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
-// Place is a kind of workspace or cluster. The zero value is an unknown one.
+// Place is a kind of workspace or cluster. The zero value stands for an unknown kind.
 type Place string
 
 const (
-	// Closed is a workspace that the caller cannot enter. One that does not exist looks the same.
+	// Closed is a workspace that the caller cannot enter. A workspace that does not exist looks the same.
 	Closed Place = "a workspace that you cannot enter"
-	// Unbound does not serve the API.
+	// Unbound is a workspace that does not serve the API.
 	Unbound Place = "a workspace without the IPAM API"
 	// Tenant is the workspace of a tenant.
 	Tenant Place = "the workspace of a tenant"
@@ -33,7 +32,7 @@ const (
 	Cluster Place = "a cluster without kcp"
 )
 
-// Find asks the server for the kind of the place. An error says that the server gave no answer.
+// Find asks the server which kind of place it serves. It returns an error if the server does not answer.
 func Find(server discovery.ServerResourcesInterface) (Place, error) {
 	served, err := server.ServerResourcesForGroupVersion(ipamv1alpha1.GroupVersion.String())
 	switch {
@@ -44,7 +43,7 @@ func Find(server discovery.ServerResourcesInterface) (Place, error) {
 	case err != nil:
 		return "", err
 	}
-	at := Unbound // where kcp answers with an empty list
+	at := Unbound // kcp answers with an empty list there
 	for _, resource := range served.APIResources {
 		switch {
 		case resource.Name == "ipclasses" && slices.Contains(resource.Verbs, "create"):
@@ -56,7 +55,7 @@ func Find(server discovery.ServerResourcesInterface) (Place, error) {
 	return at, nil
 }
 
-// writable returns the kind of a place whose classes can be written: tenants can only read them.
+// writable finds the kind of a place that serves classes. Only tenants cannot write them.
 func writable(server discovery.ServerResourcesInterface) (Place, error) {
 	_, err := server.ServerResourcesForGroupVersion(apisv1alpha2.SchemeGroupVersion.String())
 	switch {
@@ -68,22 +67,24 @@ func writable(server discovery.ServerResourcesInterface) (Place, error) {
 	return Platform, nil
 }
 
-// Role is one of the roles for people. The tests compare it with the manifests.
+// Role is a role for people. The tests compare the roles with those in the manifests.
 type Role struct {
-	// Name is that of the ClusterRole.
+	// Name is the name of the ClusterRole.
 	Name string
 	// May says in words what the role allows.
 	May string
-	// InNamespace is whether it can be granted in one namespace: nothing that only this role allows is beyond it.
+	// InNamespace is set if the role can be granted in one namespace. All that only this role allows is in namespaces
+	// then.
 	InNamespace bool
-	// places are those that have the role.
+	// places are the places that have the role.
 	places []Place
-	// reads and writes are the resources that it allows to read alone and to write, and frees those that it allows to
-	// delete.
+	// reads are the resources that the role allows to read, writes those that it allows to write, and frees those that it
+	// allows to delete.
 	reads, writes, frees []string
 }
 
-// ClassViewer is the role, in all of a place, of a user with another role in one namespace: classes have no namespace.
+// ClassViewer is the role that a user with another role in a single namespace needs, too, in the whole place: classes
+// have no namespace.
 const ClassViewer = "ipam-class-viewer"
 
 var (
@@ -91,7 +92,7 @@ var (
 	all     = []string{"ipclasses", "ippools", "ipclaims", "ipallocations"}
 )
 
-// known are the roles for people, those that allow less first.
+// known are the roles for people. Those that allow less come first.
 var known = []Role{
 	{Name: ClassViewer, May: "read classes", places: tenants, reads: all[:1]},
 	{Name: "ipam-viewer", May: "read everything", InNamespace: true, places: tenants, reads: all},
@@ -107,13 +108,13 @@ var known = []Role{
 	{Name: lookup.Role, May: "see who holds and held addresses", places: []Place{Platform, Cluster}},
 }
 
-// Roles returns the roles for people of a place, those that allow less first. There are none where the API is not
-// served.
+// Roles returns the roles for people in a place. Those that allow less come first. A place that does not serve the API
+// has none.
 func Roles(at Place) []Role {
 	return slices.DeleteFunc(slices.Clone(known), func(r Role) bool { return !slices.Contains(r.places, at) })
 }
 
-// reading are the verbs of users who change nothing.
+// reading are the verbs that change nothing.
 var reading = []string{"get", "list", "watch"}
 
 // allows reports whether the role allows a verb on a kind of this API.
@@ -127,19 +128,19 @@ func (r Role) allows(verb, resource string) bool {
 	return slices.Contains(r.writes, resource)
 }
 
-// Refusal is a request that a server refused since its user may not make it.
+// Refusal is a request that a server has refused because its user has no right to make it.
 type Refusal struct {
 	User, Verb, Resource, Group string
-	// Namespace is empty for an object without one, and for a request about all namespaces.
+	// Namespace is empty if the object has none, and if the request is about all namespaces.
 	Namespace string
 }
 
-// refused matches what API servers say of such a request.
+// refused matches the message of a server that refuses such a request.
 var refused = regexp.MustCompile(`User "([^"]+)" cannot (\w+) ` +
 	`(?:resource "([^"]+)" in API group "([^"]*)"|path)(?: in the namespace "([^"]+)")?`)
 
-// RefusalOf returns the request that an error refuses. It is false for an error of another kind, such as the
-// refusal of a quota or of a policy: more rights would change nothing.
+// RefusalOf returns the request that was refused with this error. It returns false for any other error, such as the
+// refusal by a quota or a policy, where more rights would not help.
 func RefusalOf(err error) (Refusal, bool) {
 	if !apierrors.IsForbidden(err) {
 		return Refusal{}, false
@@ -151,8 +152,8 @@ func RefusalOf(err error) (Refusal, bool) {
 	return Refusal{User: said[1], Verb: said[2], Resource: said[3], Group: said[4], Namespace: said[5]}, true
 }
 
-// For returns the refusal with the verb that the user needs in the end, if the refused request is one that reads: with
-// the right to read alone, the next request would be refused.
+// For returns the refusal with another verb, if the refused request only reads. verb is the verb by which the command
+// writes after it has read: with only the right to read, its next request would be refused.
 func (r Refusal) For(verb string) Refusal {
 	if verb != "" && slices.Contains(reading, r.Verb) {
 		r.Verb = verb
@@ -160,7 +161,7 @@ func (r Refusal) For(verb string) Refusal {
 	return r
 }
 
-// Remedy returns the way to the right to make the request in a place; empty if no role of this API gives it.
+// Remedy says how the user can get the right to make the request; empty if no role of this API has this right.
 func (r Refusal) Remedy(at Place) string {
 	switch {
 	case r.User == "system:anonymous":
@@ -180,7 +181,7 @@ func (r Refusal) Remedy(at Place) string {
 	return r.withoutRole(at)
 }
 
-// withoutRole returns the way of a request that no role allows.
+// withoutRole says what to do about a request that no role allows.
 func (r Refusal) withoutRole(at Place) string {
 	switch {
 	case at == Tenant && r.Resource == "ipclasses":
@@ -201,7 +202,7 @@ func here(at Place) string {
 	return "this workspace"
 }
 
-// subject returns the user as a flag of kubectl ipam grant.
+// subject returns the user of the request as a flag of kubectl ipam grant.
 func (r Refusal) subject() string {
 	if r.User == "" {
 		return "--user NAME"
@@ -212,7 +213,8 @@ func (r Refusal) subject() string {
 	return "--user " + legible.Argument(r.User)
 }
 
-// scope says where the role is enough. Without kcp the namespaces are the tenants.
+// scope returns the flag of kubectl ipam grant for the namespaces where the user needs the role. Without kcp, the
+// namespaces are the tenants.
 func (r Refusal) scope(at Place, role Role) string {
 	switch {
 	case at != Cluster || !role.InNamespace:

@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/config"
 )
 
-// forbidden makes the error of a server for a request that a user may not make.
+// forbidden returns the error of a server for a request that a user may not make.
 func forbidden(user, verb, resource, namespace string) error {
 	scope := "at the cluster scope"
 	if namespace != "" {
@@ -30,7 +30,7 @@ func forbidden(user, verb, resource, namespace string) error {
 		fmt.Errorf(`User %q cannot %s resource %q in API group %q %s: access denied`, user, verb, resource, ipamv1alpha1.GroupName, scope)))
 }
 
-// A hint names a role that exists in the place and allows the request, in a command for an admin to run.
+// A hint has a command for an admin. The command names a role that exists in the place, and allows the request.
 func TestRemedy_NamesARoleOfThePlace(t *testing.T) {
 	for _, tt := range []struct {
 		at        Place
@@ -66,7 +66,7 @@ func TestRemedy_NamesARoleOfThePlace(t *testing.T) {
 	}
 }
 
-// A command that reads before it writes names the role for both.
+// If a command reads and then writes, the hint names a role that allows both.
 func TestRefusal_NamesTheRoleOfACommandThatWrites(t *testing.T) {
 	refusal, _ := RefusalOf(forbidden("zoe", "get", "ipclaims", "default"))
 	for verb, want := range map[string]string{"": "ipam-viewer", "create": "ipam-consumer", "delete": "ipam-consumer"} {
@@ -76,8 +76,8 @@ func TestRefusal_NamesTheRoleOfACommandThatWrites(t *testing.T) {
 	}
 }
 
-// A quota, a policy and another group have no role of this API as their remedy.
-func TestRefusalOf_OtherKinds(t *testing.T) {
+// If a quota, a policy or another API group is the cause, no role of this API is advised.
+func TestRefusalOf_IgnoresOtherCauses(t *testing.T) {
 	for _, err := range []error{
 		apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "a", errors.New("exceeded quota: few, requested: count/ipclaims=1")),
 		apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), `User "x" cannot get resource "y" in API group ""`),
@@ -92,7 +92,7 @@ func TestRefusalOf_OtherKinds(t *testing.T) {
 	}
 }
 
-// Each role for people in the manifests is known, has words, and allows what its manifest allows.
+// Each role for people in the manifests is known, has a description, and allows what its manifest allows.
 func TestRoles_AreThoseOfTheManifests(t *testing.T) {
 	for at, manifests := range map[Place]fs.FS{Tenant: config.TenantRBAC(), Platform: config.PlatformRBAC(), Cluster: config.StandaloneRBAC()} {
 		rules, roles := rulesIn(t, manifests), Roles(at)
@@ -117,7 +117,7 @@ func TestRoles_AreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// rulesIn returns the rules of each ClusterRole in a folder.
+// rulesIn returns the rules of each ClusterRole in a folder of manifests.
 func rulesIn(t *testing.T, manifests fs.FS) map[string][]rbacv1.PolicyRule {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -144,7 +144,7 @@ func rulesIn(t *testing.T, manifests fs.FS) map[string][]rbacv1.PolicyRule {
 	return rules
 }
 
-// serving is a server that serves resources with their verbs, or answers with an error, by group and version.
+// serving is a server that serves resources, or answers with an error, by group and version.
 type serving struct {
 	discovery.ServerResourcesInterface
 	resources map[string]metav1.Verbs

@@ -1,5 +1,5 @@
-// Package screen writes words for people: lines and sheets, in colours on a terminal. No text of
-// an object or a server can control the terminal, or begin a line of its own.
+// Package screen prints text for people: lines and sheets, with colours on a terminal. No text from an object or a
+// server can control the terminal, or begin a line.
 package screen
 
 import (
@@ -17,17 +17,16 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Writer is stdout or stderr. All output goes through it. It escapes unprintable characters, so
-// that no text of a server or of an object can control a terminal. It lets line ends and tabs
-// pass, and the program's colours if paint is on. The output of a template bypasses it if a
-// program reads it.
+// Writer is stdout or stderr. All output goes through it, except templates for a program. It escapes unprintable
+// characters, so that no text from a server or an object can control a terminal. It lets line ends and tabs pass, and
+// colours if paint is on.
 type Writer struct {
 	io.Writer
 	Paint    *Paint
-	Terminal bool // Writer is one
+	Terminal bool // the Writer is a terminal
 }
 
-// Write implements io.Writer. Each call must have whole characters and colours.
+// Write implements io.Writer. A call must not end inside a character or a colour sequence.
 func (s Writer) Write(text []byte) (int, error) {
 	shown, rest := "", string(text)
 	for at := []int{}; *s.Paint && at != nil; {
@@ -42,7 +41,7 @@ func (s Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Recorder remembers the first error of writing, for commands that write a line at a time.
+// Recorder remembers the first error of its Writer, for commands that print line by line.
 type Recorder struct {
 	io.Writer
 	Err error
@@ -57,7 +56,7 @@ func (r *Recorder) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Data writes the output of a template: escaped to a terminal, and as it is to a program.
+// Data prints the output of a template: escaped on a terminal, and unchanged for a program.
 func Data(w io.Writer, text string) error {
 	shown := legible.Escape(text, "\n\t")
 	if s, ok := w.(Writer); ok && !s.Terminal {
@@ -67,8 +66,8 @@ func Data(w io.Writer, text string) error {
 	return err
 }
 
-// Line writes one line. It escapes all unprintable characters in the arguments, so that a
-// value cannot begin another line. Only tinted arguments keep their colours.
+// Line prints one line. It escapes all unprintable characters in the arguments, so that no argument can begin another
+// line. Only arguments of type Tinted keep their colours.
 func Line(w io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		args[i] = harmless(arg)
@@ -76,7 +75,7 @@ func Line(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// harmless makes an argument plain if it is text.
+// harmless escapes an argument if it is a text.
 func harmless(value any) any {
 	switch value := value.(type) {
 	case Tinted:
@@ -92,26 +91,26 @@ func harmless(value any) any {
 	return value
 }
 
-// Colour matches the sequences of paint, and those of client-go for "Warning:".
+// Colour matches the colour sequences of Paint, and that of client-go for "Warning:".
 var Colour = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|33;1)m`)
 
-// Sheet describes one thing, a line for each of its properties.
+// Sheet prints a description of one thing, with a line for each property.
 type Sheet struct {
 	W     io.Writer
 	Paint Paint
 }
 
-// Line writes a property that has a value. Without a name it goes on with the line above.
+// Line prints a property, unless its value is empty. Without a name, the line continues the one above.
 func (p *Sheet) Line(name, value string) { p.Painted(name, Tinted(legible.Text(value))) }
 
-// Words writes a property in words about a value, if there is a value.
+// Words prints a property as a sentence with a value, unless the value is empty.
 func (p *Sheet) Words(name, format, value string) {
 	if value != "" {
 		p.Line(name, fmt.Sprintf(format, value))
 	}
 }
 
-// Painted is line for a value that has its colour already.
+// Painted prints a property like Line, with a value that has colours already.
 func (p *Sheet) Painted(name string, value Tinted) {
 	const width = 14
 	if value == "" {
@@ -123,7 +122,7 @@ func (p *Sheet) Painted(name string, value Tinted) {
 	Line(p.W, "%s%*s%s", p.Paint.Bold(name), width-utf8.RuneCountInString(name), "", value)
 }
 
-// Phase colours a phase: all is well, or it is not.
+// Phase colours a phase by whether all is well.
 func (p *Sheet) Phase(phase string) Tinted {
 	switch phase {
 	case string(ipamv1alpha1.ClaimBound), string(ipamv1alpha1.PoolReady):
@@ -135,13 +134,13 @@ func (p *Sheet) Phase(phase string) Tinted {
 	}
 }
 
-// Paint colours words, or leaves them as they are when it is false.
+// Paint colours words if it is true, and otherwise leaves them as they are.
 type Paint bool
 
-// Tinted is text whose only unprintable characters are the program's own colours.
+// Tinted is a text that has no unprintable characters except the program's own colours.
 type Tinted string
 
-// PaintFor colours what people see on a terminal, unless they said NO_COLOR.
+// PaintFor returns whether to use colours: only on a terminal, and only if NO_COLOR is not set.
 func PaintFor(w io.Writer, env func(string) string) Paint {
 	return Paint(IsTerminal(w) && env("NO_COLOR") == "" && env("TERM") != "dumb")
 }
@@ -168,7 +167,7 @@ func (p Paint) Green(words string) Tinted { return p.with("32", words) }
 // Yellow makes words yellow.
 func (p Paint) Yellow(words string) Tinted { return p.with("33", words) }
 
-// IsTerminal reports whether somebody sits at the other end of a stream.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-func TestPlain(t *testing.T) {
+func TestText_EscapesUnprintableCharacters(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "",
 		"Gateway/edge ü 網 █":        "Gateway/edge ü 網 █",
@@ -24,8 +24,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Only terminals get colours, unless the user declines them.
-func TestPaint(t *testing.T) {
+// Colours are used only on terminals, and only if the user does not decline them.
+func TestPaintFor_IsForTerminals(t *testing.T) {
 	if PaintFor(&bytes.Buffer{}, func(string) string { return "" }) {
 		t.Error("what is no terminal gets colours")
 	}

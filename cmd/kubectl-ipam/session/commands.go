@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Group makes the command of a noun, with a command for each of its verbs. It refuses unknown words.
+// Group makes the command for a noun, with a command for each of its verbs. It refuses unknown verbs.
 func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	noun.AddCommand(verbs...)
 	noun.SuggestionsMinimumDistance = 2
@@ -39,7 +39,7 @@ func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
 	}
 	noun.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if cmd.HasSubCommands() { // an unknown word is said before an unknown flag
+		if cmd.HasSubCommands() { // an unknown verb is reported before an unknown flag
 			return cmp.Or(cmd.Args(cmd, cmd.Flags().Args()), err)
 		}
 		return err
@@ -48,7 +48,7 @@ func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return noun
 }
 
-// elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
+// elsewhere has verbs that a noun lacks, and the commands to use instead. An empty nouns stands for all.
 var elsewhere = []struct{ nouns, verbs, use string }{
 	{"claim pool class address tenant", "history", "kubectl ipam history"},
 	{"kubectl-ipam", "create delete describe get list ls release rm show",
@@ -70,8 +70,7 @@ var elsewhere = []struct{ nouns, verbs, use string }{
 		"kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
 }
 
-// kubectlDoes returns the command of another program, or of another noun, that does what a verb means here; empty
-// if there is none.
+// kubectlDoes returns the command that does what a verb would mean for a noun; empty if there is none.
 func kubectlDoes(noun, verb string) string {
 	for _, one := range elsewhere {
 		if (one.nouns == "" || slices.Contains(strings.Fields(one.nouns), noun)) &&
@@ -82,13 +81,13 @@ func kubectlDoes(noun, verb string) string {
 	return ""
 }
 
-// patience is how long a shell waits for names.
+// patience is how long completion waits for names.
 const patience = 3 * time.Second
 
-// Names lists what may be completed.
+// Names returns the names that completion offers.
 type Names func(ctx context.Context, c client.Reader, namespace string) ([]string, error)
 
-// CompleteArgs completes the arguments of a command with live names.
+// CompleteArgs completes the arguments of a command with names from the server.
 func CompleteArgs(s *Session, cmd *cobra.Command, names Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if cmd.Args(cmd, append(slices.Clone(args), begun)) != nil {
@@ -98,7 +97,7 @@ func CompleteArgs(s *Session, cmd *cobra.Command, names Names) {
 	}
 }
 
-// CompleteNames completes a flag with live names.
+// CompleteNames completes a flag with names from the server.
 func CompleteNames(s *Session, cmd *cobra.Command, flag string, names Names) {
 	completeFlag(cmd, flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return s.complete(cmd.Context(), names, nil, begun)
@@ -112,12 +111,12 @@ func CompleteWith(cmd *cobra.Command, flag string, words ...string) {
 
 func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // there is no such flag: every test of the command shows it
+		panic(err) // the flag does not exist: every test of the command shows this
 	}
 }
 
-// complete lists the names with this beginning. After an error it lists none. It leaves out
-// names with unprintable characters: no object can have such a name.
+// complete returns the names that begin with this text. After an error it returns none. It leaves out names with
+// unprintable characters, which no object can have.
 func (s *Session) complete(
 	ctx context.Context, names Names, taken []string, begun string,
 ) ([]string, cobra.ShellCompDirective) {
@@ -136,7 +135,8 @@ func (s *Session) complete(
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// The names of the claims of a namespace, of the pools of the workspace, and of the classes that it is shown.
+// These return the names of the claims in a namespace, of the pools in the workspace, and of the classes that the
+// workspace shows.
 var (
 	ClaimNames = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPClaimList{} })
 	PoolNames  = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPPoolList{} })
@@ -148,7 +148,7 @@ func NamespaceNames(ctx context.Context, c client.Reader, _ string) ([]string, e
 	return namesIn(func() client.ObjectList { return &corev1.NamespaceList{} })(ctx, c, "")
 }
 
-// namesIn lists the names in a list of a kind, in order.
+// namesIn returns a function that lists the names of the objects of a kind, in order.
 func namesIn(fresh func() client.ObjectList) Names {
 	return func(ctx context.Context, c client.Reader, namespace string) (names []string, _ error) {
 		list := fresh()
@@ -164,7 +164,7 @@ func namesIn(fresh func() client.ObjectList) Names {
 	}
 }
 
-// AddFields gives a command a flag for each field, and completes those that take a few words.
+// AddFields gives a command a flag for each field. It completes flags that take only a few words.
 func AddFields(cmd *cobra.Command, fields ...field.Field) {
 	for _, f := range fields {
 		cmd.Flags().Var(f.Value, f.Name, f.Usage)
@@ -174,9 +174,9 @@ func AddFields(cmd *cobra.Command, fields ...field.Field) {
 	}
 }
 
-// refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
-// variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be
-// shown so.
+// refuseEmpty refuses a flag with an empty value, or with an empty value among several: in a script, this is a variable
+// that is not set. It accepts an empty value if the help of the flag says what it means. It also accepts a number,
+// because 0 may be written as an empty text.
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		values := valuesOf(f)
@@ -188,7 +188,7 @@ func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// valuesOf returns the value of a flag, or all of several.
+// valuesOf returns the values of a flag.
 func valuesOf(f *pflag.Flag) []string {
 	if several, ok := f.Value.(pflag.SliceValue); ok {
 		return several.GetSlice()
@@ -196,12 +196,11 @@ func valuesOf(f *pflag.Flag) []string {
 	return []string{f.Value.String()}
 }
 
-// connecting are the flags that say which server a command asks, and as which user. Those with a secret are not
-// among them.
+// connecting are the flags that say which server a command asks, and as which user. Flags with secrets are not among
+// them.
 var connecting = []string{"as", "as-group", "as-uid", "cluster", "context", "kubeconfig", "server", "user"}
 
-// connection returns those of the given flags that say which server is asked, and as which user, as a shell
-// reads them.
+// connection returns those given flags that say which server is asked, and as which user. They are quoted for a shell.
 func connection(flags *pflag.FlagSet) string {
 	var said []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -215,12 +214,13 @@ func connection(flags *pflag.FlagSet) string {
 	return strings.Join(said, "")
 }
 
-// advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
+// advised matches the beginning of a command in a hint. It does not match kubectl ipam grant, which somebody else has
+// to run.
 var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) ` +
 	`(address|check|claim|class|export|history|import|init|ip[a-z]+|pool|tenant|why)\b`)
 
-// Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
-// be about another one.
+// Aimed adds to each command in a text the flags by which this command reaches its server. Without them, the advised
+// command would reach another server.
 func (s *Session) Aimed(text string) string {
 	return advised.ReplaceAllString(text, "${1}"+strings.ReplaceAll(s.connection, "$", "$$")+" ${2}")
 }

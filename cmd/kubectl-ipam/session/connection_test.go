@@ -9,8 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A command in a hint has the flags by which this one reaches its server, as a shell reads them, and no secret.
-func TestAimed(t *testing.T) {
+// Commands in a hint have the flags by which this command reaches its server. They are quoted for a shell, and have no
+// secrets.
+func TestAimed_RepeatsTheConnection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args       []string

@@ -23,10 +23,10 @@ import (
 // maxHistory bounds an answer of the controller, in bytes: the most holders that a query asks for have some of them.
 const maxHistory = 256 << 20
 
-// History asks the controller of the platform who holds and held addresses. at is its URL; empty: the one that it has
-// published in the current workspace or cluster, beside its CA. The request has the token of the caller. The owner of
-// any workspace can publish a URL there. So the token goes to the host of the kubeconfig's server, or to the URL that
-// the caller has named, and nowhere else.
+// History asks the controller of the platform who holds and held addresses. at is the URL of the controller; empty: the
+// URL and the CA that are published in the current workspace or cluster. The request has the token of the caller. The
+// owner of any workspace can publish a URL there. So the token is sent only to the host of the kubeconfig's server, or
+// to a URL that the caller has given.
 func (a Access) History(ctx context.Context, at string, q lookup.Query) (answer lookup.Answer, err error) {
 	published := &corev1.ConfigMap{}
 	err = a.Get(ctx, client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: lookup.Address}, published)
@@ -77,11 +77,11 @@ func (a Access) sameHost(server *url.URL) error {
 		"the history is at %s, which is not the host of your kubeconfig's server; your credential was not sent there", server)
 }
 
-// mayAsk is the way to the right to ask.
+// mayAsk says how to get the right to read the history.
 const mayAsk = "an admin of the platform can run kubectl ipam grant " + lookup.Role + " --user NAME in its workspace"
 
-// asker returns a client of the controller, which shows a certificate for a host by some CAs; none: those of the
-// system. It sends the token of the caller, and no certificate.
+// asker returns a client for the controller. The controller must show a certificate for host, signed by one of the CAs
+// in ca; empty: by one of the system's. The client sends the token of the caller, and no certificate.
 func (a Access) asker(host, ca string) (*http.Client, error) {
 	cfg := rest.CopyConfig(a.Config)
 	if cfg.Impersonate.UserName != "" {
@@ -98,7 +98,7 @@ func (a Access) asker(host, ca string) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// which would take the token along
+	// A redirect would take the token along.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
@@ -120,7 +120,7 @@ func ask(ctx context.Context, asker *http.Client, at string, q lookup.Query) ([]
 				"and give --controller https://127.0.0.1:9443",
 			"ask the controller: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // It was read.
+	defer response.Body.Close() //nolint:errcheck // The response was only read.
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxHistory))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", at, err)

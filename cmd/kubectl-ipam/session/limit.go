@@ -10,17 +10,17 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 )
 
-// requestTimeout is the default of --request-timeout. kubectl has none, and waits for ever for a server that hangs.
+// requestTimeout is the default of --request-timeout. kubectl has no default, and waits for ever if a server hangs.
 const requestTimeout = "30s"
 
-// limit bounds the time from a request to the end of its answer. A watch has no end: limit bounds the time to its first
-// header. It is safe for concurrent use.
+// limit limits the time from a request to the end of its answer. As a watch has no end, limit limits only the time to
+// its header. Safe for concurrent use.
 type limit struct {
 	http.RoundTripper
 	after time.Duration
 }
 
-// RoundTrip implements http.RoundTripper. A request that takes longer ends with an [exit.TimeoutError].
+// RoundTrip implements http.RoundTripper. If a request takes too long, it ends with an [exit.TimeoutError].
 func (l limit) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(l.after, func() { cancel(&exit.TimeoutError{After: l.after}) })
@@ -38,7 +38,7 @@ func (l limit) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// answer is the body of an answer that ends in time.
+// answer is the body of an answer that must end in time.
 type answer struct {
 	io.ReadCloser
 	ctx context.Context
@@ -60,7 +60,7 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// explained returns the timeout that caused an error, or the error.
+// explained returns the timeout if that caused the error, and otherwise the error.
 func (a *answer) explained(err error) error {
 	if late, ok := errors.AsType[*exit.TimeoutError](context.Cause(a.ctx)); ok {
 		return late

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An answer that never ends is cut off with the reason, and a watch goes on.
+// If an answer does not end, it is cut off, and the error says why. A watch goes on.
 func TestLimit_EndsAnswersAndNoWatch(t *testing.T) {
 	t.Parallel()
 	const after = 100 * time.Millisecond
@@ -34,7 +34,7 @@ func TestLimit_EndsAnswersAndNoWatch(t *testing.T) {
 		_, err := io.CopyN(io.Discard, response.Body, many)
 		return err
 	}
-	const longer = 2 * 30 // bytes, in three times the limit
+	const longer = 2 * 30 // bytes, which take three times the limit
 	if late, ok := errors.AsType[*exit.TimeoutError](read("", longer)); !ok || late.After != after {
 		t.Errorf("an endless answer ends with %v; want a TimeoutError after %s", late, after)
 	}

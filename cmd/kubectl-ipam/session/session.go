@@ -1,5 +1,5 @@
-// Package session is one run of the program: its streams, its access to a server, how far its caller sees there, its
-// clock, and what all commands share, such as completion and flags.
+// Package session is one run of the program. It has the streams, the access to a server, the view of the caller there,
+// the clock, and all that commands share, such as completion and flags.
 package session
 
 import (
@@ -40,25 +40,25 @@ import (
 type Session struct {
 	genericiooptions.IOStreams
 	Flags *genericclioptions.ConfigFlags
-	// Now is the clock of ages.
+	// Now is the clock by which ages are shown.
 	Now func() time.Time
-	// Paint and ErrPaint colour what goes to stdout and to stderr.
+	// Paint colours the output on stdout, and ErrPaint that on stderr.
 	Paint, ErrPaint screen.Paint
-	// Asks is whether somebody is there to answer a question.
+	// Asks is set if a user is there who can answer questions.
 	Asks bool
-	// written remembers what went wrong with stdout.
+	// written remembers the first error in writing to stdout.
 	written *screen.Recorder
-	// connection are the flags of this command line that say which server it asks, and as which user.
+	// connection has the given flags that say which server is asked, and as which user.
 	connection string
-	// writes is the verb by which this command changes the objects that it reads first; empty if it changes none.
+	// writes is the verb by which this command changes objects after it has read them; empty if it changes none.
 	writes string
 	// saying is held while a line is written.
 	saying sync.Mutex
-	// started is set once a command does its work: what fails before is wrong usage.
+	// started is set once the command begins its work. An error before that is one of wrong usage.
 	started bool
 }
 
-// New makes a session of streams, and of the environment.
+// New makes a session with these streams, and with the environment of the process.
 func New(streams genericiooptions.IOStreams) *Session {
 	s := &Session{
 		Flags:    genericclioptions.NewConfigFlags(true),
@@ -75,9 +75,9 @@ func New(streams genericiooptions.IOStreams) *Session {
 	}
 	*s.Flags.Timeout = requestTimeout
 	s.Flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
-		cfg.QPS = -1 // the server says when to slow down
+		cfg.QPS = -1 // no limit here: the server says when to slow down
 		if after := cfg.Timeout; after > 0 {
-			cfg.Timeout = 0 // which would end watches, too
+			cfg.Timeout = 0 // a timeout would end watches, too
 			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return limit{next, after} })
 		}
 		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut,
@@ -107,12 +107,12 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []strin
 	return exit.CodeOf(err)
 }
 
-// writing are the commands that need more than the right to read, by the name of each.
+// writing has the verb that a command needs beside the right to read, by the name of the command.
 var writing = map[string]string{
 	"create": "create", "import": "create", "release": "delete", "move": "create", "pin": "patch",
 }
 
-// markStarts makes every command note that its command line was valid.
+// markStarts makes every command note that its work begins, as its command line is valid.
 func (s *Session) markStarts(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		s.markStarts(below)
@@ -134,7 +134,7 @@ func (s *Session) Say(format string, args ...any) {
 	screen.Line(s.ErrOut, "%s", s.Aimed(fmt.Sprintf(format, args...)))
 }
 
-// Report writes an error to stderr, and what to do about it.
+// Report prints an error to stderr, and what to do about it.
 func (s *Session) Report(err error) {
 	for _, one := range exit.Joined(err) {
 		screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Red("error:"), s.Aimed(exit.Explain(one)))
@@ -146,13 +146,13 @@ func (s *Session) Report(err error) {
 	}
 }
 
-// Hint prints advice, with the commands in it aimed at the server of this one.
+// Hint prints advice. Commands in it are made to reach the server of this command.
 func (s *Session) Hint(text string) {
 	screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), s.Aimed(text))
 }
 
-// hintOf returns the advice on an error. A refused request needs a role, and the roles depend on the place, for which
-// the server is asked.
+// hintOf returns advice on an error. If a request was refused, the user needs a role. Which roles exist depends on the
+// place, so hintOf asks the server for its kind.
 func (s *Session) hintOf(err error) string {
 	hint := exit.HintOf(err)
 	refusal, ok := rights.RefusalOf(err)
@@ -166,7 +166,7 @@ func (s *Session) hintOf(err error) string {
 	return refusal.For(s.writes).Remedy(at)
 }
 
-// Place returns the kind of the current workspace or cluster. An error says that the server gave no answer.
+// Place returns the kind of the current workspace or cluster. It returns an error if the server does not answer.
 func (s *Session) Place() (rights.Place, error) {
 	cfg, err := s.Config()
 	if err != nil {
@@ -179,8 +179,7 @@ func (s *Session) Place() (rights.Place, error) {
 	return rights.Find(asked)
 }
 
-// Waits returns a function that tells people on a terminal what the program waits for, each time that it is something
-// else.
+// Waits returns a function that prints on a terminal what the program waits for. It prints only when the text changes.
 func (s *Session) Waits() func(words string) {
 	said := ""
 	return func(words string) {
@@ -191,19 +190,19 @@ func (s *Session) Waits() func(words string) {
 	}
 }
 
-// Page describes one thing on stdout.
+// Page returns a sheet for stdout.
 func (s *Session) Page() *screen.Sheet { return &screen.Sheet{W: s.Out, Paint: s.Paint} }
 
-// Config is the access that kubeconfig and flags describe.
+// Config returns the configuration that follows from kubeconfig and flags.
 func (s *Session) Config() (*rest.Config, error) { return s.Flags.ToRESTConfig() }
 
-// Namespace is the current one, or that of --namespace.
+// Namespace returns the current namespace, or that of --namespace.
 func (s *Session) Namespace() (string, error) {
 	namespace, _, err := s.Flags.ToRawKubeConfigLoader().Namespace()
 	return namespace, err
 }
 
-// Access is a client of the current workspace, which reads live, and the current namespace in it.
+// Access is a client for the current workspace, with the current namespace. It reads from the server, without a cache.
 type Access struct {
 	client.WithWatch
 	Config    *rest.Config
@@ -222,20 +221,20 @@ func (s *Session) Here() (here Access, err error) {
 	return here, err
 }
 
-// Key returns the key of a name in the current namespace.
+// Key returns the key of an object in the current namespace.
 func (a Access) Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: a.Namespace, Name: name}
 }
 
-// Workspace returns the current workspace as the server's URL names it: by path, or by its
-// logical cluster. It is empty on a server that has none.
+// Workspace returns the current workspace as the server's URL names it: by its path, or by its logical cluster. It is
+// empty if the server has no workspaces.
 func (a Access) Workspace() string {
 	_, workspace, _ := strings.Cut(a.Config.Host, "/clusters/")
 	workspace, _, _ = strings.Cut(workspace, "/")
 	return workspace
 }
 
-// NewClient knows where its kinds are served, and sends no request.
+// NewClient makes a client. As it knows where its kinds are served, this sends no request.
 func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	scheme := workspaces.NewScheme()

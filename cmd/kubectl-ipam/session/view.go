@@ -24,24 +24,23 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// View is how far the caller sees: the current workspace, and from the platform,
-// for users who can read the content of the export, the workspaces of all tenants.
+// View has all that the caller can see: the current workspace and, from the platform, the workspaces of all tenants, if
+// the user can read the content of the export.
 type View struct {
 	client.WithWatch
-	// Path of the current workspace; its logical cluster where the path is not known.
+	// Path is the path of the current workspace, or its logical cluster if the path is not known.
 	Path string
-	// Namespace is the current one.
+	// Namespace is the current namespace.
 	Namespace string
-	// Tenants read the workspaces of all tenants, one for each shard.
+	// Tenants are clients that read the workspaces of all tenants, one client for each shard.
 	Tenants []client.Reader
-	// SeesTenants is set if the caller sees the workspaces of all tenants, which may be none.
+	// SeesTenants is set if the caller sees the workspaces of all tenants. There may be no tenants.
 	SeesTenants bool
-	// Paths of the tenants' workspaces, by logical cluster.
+	// Paths has the paths of the tenants' workspaces, by logical cluster.
 	Paths map[string]string
 }
 
-// View finds out how far the caller sees. A caller that cannot see the tenants gets no error,
-// and less to show.
+// View finds out what the caller can see. It does not fail if the caller cannot see the tenants.
 func (s *Session) View(ctx context.Context) (*View, error) {
 	here, err := s.Here()
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *Session) View(ctx context.Context) (*View, error) {
 	return r, nil
 }
 
-// enter adds the tenants behind an endpoint, if the caller's credential may be sent there.
+// enter adds the tenants behind an endpoint. It fails if the caller's credential must not be sent there.
 func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
 	if err := trusts(cfg, url); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
 	for _, binding := range bindings.Items {
 		r.Paths[logicalcluster.From(&binding).String()] = binding.Annotations[core.LogicalClusterPathAnnotationKey]
 		if export := binding.Spec.Reference.Export; export != nil && !strings.HasPrefix(r.Path, "root") {
-			r.Path = export.Path // the kubeconfig names the logical cluster
+			r.Path = export.Path // the kubeconfig names the workspace by its logical cluster
 		}
 	}
 	r.Tenants = append(r.Tenants, c)
@@ -91,8 +90,7 @@ func (r *View) Workspace(object client.Object) string {
 	return r.Paths[logicalcluster.From(object).String()]
 }
 
-// Owner returns the path of the workspace of a pool that an object refers to; empty for the
-// current one.
+// Owner returns the path of the workspace of the pool that an object refers to; empty for the current one.
 func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
 	switch in := facts.Workspace(ref); in {
 	case "":
@@ -104,8 +102,8 @@ func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
 	}
 }
 
-// Unrecorded says where admins of the platform find the holder of addresses that no IPAllocation shows. It is empty for
-// a caller that does not see the tenants.
+// Unrecorded says where admins of the platform find the holder of addresses that have no IPAllocation. It is empty for
+// callers who do not see the tenants.
 func (r *View) Unrecorded(prefix string) string {
 	if len(r.Tenants) == 0 {
 		return ""
@@ -115,8 +113,8 @@ func (r *View) Unrecorded(prefix string) string {
 		prefix + " beside the ledger"
 }
 
-// Class reads a class among those that are listed here: kcp answers the GET of a class that it does not publish with an
-// internal error.
+// Class reads a class from the list of classes: kcp answers a GET of a class that it does not publish with an internal
+// error.
 func Class(ctx context.Context, c client.Reader, name string) (*ipamv1alpha1.IPClass, error) {
 	classes := &ipamv1alpha1.IPClassList{}
 	if err := c.List(ctx, classes); err != nil {
@@ -130,23 +128,23 @@ func Class(ctx context.Context, c client.Reader, name string) (*ipamv1alpha1.IPC
 	return nil, exit.Missing("ipclasses", name)
 }
 
-// Pools returns all that the caller may read.
+// Pools returns all pools that the caller may read.
 func (r *View) Pools(ctx context.Context) ([]ipamv1alpha1.IPPool, error) {
 	return everywhere(ctx, r, func(list *ipamv1alpha1.IPPoolList) []ipamv1alpha1.IPPool { return list.Items })
 }
 
-// Claims returns all that the caller may read.
+// Claims returns all claims that the caller may read.
 func (r *View) Claims(ctx context.Context) ([]ipamv1alpha1.IPClaim, error) {
 	return everywhere(ctx, r, func(list *ipamv1alpha1.IPClaimList) []ipamv1alpha1.IPClaim { return list.Items })
 }
 
-// Allocations returns all that the caller may read.
+// Allocations returns all allocations that the caller may read.
 func (r *View) Allocations(ctx context.Context) ([]ipamv1alpha1.IPAllocation, error) {
 	return everywhere(ctx, r, func(list *ipamv1alpha1.IPAllocationList) []ipamv1alpha1.IPAllocation { return list.Items })
 }
 
-// everywhere lists a kind in every workspace that the caller sees, or in the current
-// namespace alone.
+// everywhere lists the objects of a kind in every workspace that the caller sees. If the caller may not list all
+// namespaces of the current workspace, it lists there only the current namespace.
 func everywhere[L, T any, P interface {
 	*L
 	client.ObjectList
@@ -170,8 +168,8 @@ func everywhere[L, T any, P interface {
 	return all, nil
 }
 
-// Visible returns the pools that the caller can read, in their order, and those that the caller only holds blocks of,
-// by name.
+// Visible returns the pools that the caller can read, in the given order. Then come, by name, the pools that the caller
+// cannot read, but holds blocks of.
 func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []*space.Pool {
 	var found []*space.Pool
 	known := map[[2]string]*space.Pool{}
@@ -221,15 +219,15 @@ func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.I
 	return found
 }
 
-// underExports is where kcp serves the content of APIExports. Below /clusters/ a workspace can be a
+// underExports is the path under which kcp serves the content of APIExports. A workspace under /clusters/ can be a
 // mount, which is a server of its owner.
 const underExports = "/services/apiexport/"
 
-// trusts refuses an endpoint that may be a server of somebody else: the credential of the caller
-// would go there. Endpoints are read from the current workspace, whose owner can write them.
+// trusts refuses an endpoint that may be somebody else's server, because the caller's credential would be sent there.
+// The endpoints come from the current workspace, and its owner can write them.
 //
-// The server of the kubeconfig is trusted. So is any server that shows a certificate of the CA that
-// the kubeconfig names; the CAs of the operating system sign for everybody.
+// The server of the kubeconfig is trusted. So is any server with a certificate of the CA that the kubeconfig names. If
+// the kubeconfig names no CA, no other server is trusted: the CAs of the operating system sign for everybody.
 func trusts(cfg *rest.Config, endpoint string) error {
 	own, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -256,7 +254,7 @@ func trusts(cfg *rest.Config, endpoint string) error {
 		"the APIExportEndpointSlice of this workspace leads to %q: %s; your credential was not sent there", endpoint, wrong)
 }
 
-// portOf returns the port of a URL, or that of its scheme.
+// portOf returns the port of a URL, or else the default port of its scheme.
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" || u.Scheme != "https" {
 		return port

@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A caller's credential is sent to the caller's kcp alone.
-func TestTrusts(t *testing.T) {
+// A caller's credential is sent only to the caller's kcp.
+func TestTrusts_RefusesOtherServers(t *testing.T) {
 	t.Parallel()
 	const host = "https://kcp.example/clusters/root:acme"
 	system, own := rest.TLSClientConfig{}, rest.TLSClientConfig{CAData: []byte("x")}
@@ -46,8 +46,8 @@ func TestTrusts(t *testing.T) {
 	}
 }
 
-// The platform alone is told how to find the workspace that holds addresses which no IPAllocation shows.
-func TestUnrecorded_IsForThePlatform(t *testing.T) {
+// Only on the platform does the output say how to find the workspace that holds addresses without an IPAllocation.
+func TestUnrecorded_AdvisesOnlyThePlatform(t *testing.T) {
 	if hint := (&View{}).Unrecorded("10.0.0.0/24"); hint != "" {
 		t.Errorf("a tenant is told %q, want nothing", hint)
 	}
@@ -56,7 +56,7 @@ func TestUnrecorded_IsForThePlatform(t *testing.T) {
 	}
 }
 
-// The pools of two networks with the same CIDR are shown each with its network, in the pool that both were made in.
+// If two networks have the same CIDR in one pool, their pools are shown with their networks.
 func TestVisible_TellsOverlappingNetworksApart(t *testing.T) {
 	pools := []ipamv1alpha1.IPPool{*gen.Pool("root")}
 	for _, name := range []string{"red", "blue"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// The next blocks are those that the allocator would find, one after the other.
-func TestNext_AsTheAllocator(t *testing.T) {
+// Next returns the blocks that the allocator would find, one after another.
+func TestNext_AgreesWithTheAllocator(t *testing.T) {
 	t.Parallel()
 	strategies := map[ipamv1alpha1.Strategy]index.Strategy{
 		ipamv1alpha1.FirstFit: index.FirstFit, ipamv1alpha1.BestFit: index.BestFit, ipamv1alpha1.LeastUtilized: index.LeastUtilized,
@@ -40,7 +40,7 @@ func TestNext_AsTheAllocator(t *testing.T) {
 	}
 }
 
-// fill takes and keeps blocks of a space, and of the allocator's index of it.
+// fill marks the same random blocks as taken or kept in a space and in the allocator's index.
 func fill(random *rand.Rand, s *space.Space, ledger *golden.Index) {
 	for range random.IntN(30) {
 		length := s.Pool.Bits() + 3 + random.IntN(9)
@@ -57,7 +57,7 @@ func fill(random *rand.Rand, s *space.Space, ledger *golden.Index) {
 	}
 }
 
-// found takes blocks from the allocator's index until there are as many, or no more.
+// found takes blocks from the allocator's index until it has count blocks, or there are no more.
 func found(ledger *golden.Index, length, count int, strategy index.Strategy) []netip.Prefix {
 	free := slices.Collect(ledger.FreeBlocks())
 	var blocks []netip.Prefix
@@ -78,8 +78,8 @@ func found(ledger *golden.Index, length, count int, strategy index.Strategy) []n
 	return blocks
 }
 
-// A length that no block of the pool can have has no next block.
-func TestNext_NoSuchLength(t *testing.T) {
+// If no block of the pool can have the length, there is no next block.
+func TestNext_ReturnsNoneForAnImpossibleLength(t *testing.T) {
 	t.Parallel()
 	s := space.Space{Pool: netip.MustParsePrefix("192.0.2.0/24")}
 	for _, length := range []int{23, 33} {

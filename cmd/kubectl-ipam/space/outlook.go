@@ -10,11 +10,11 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// Outlook is when a pool will be full: a forecast for each of forecast.Windows.
+// Outlook says when a pool will be full. It has a forecast for each of forecast.Windows.
 type Outlook []forecast.Forecast
 
-// OutlookOf is that of a pool, by the samples that its annotation has. Those that cannot be read
-// are too little data.
+// OutlookOf returns the outlook of a pool, from the samples in its annotation. Samples that cannot be read count as too
+// little data.
 func OutlookOf(pool *ipamv1alpha1.IPPool, now time.Time) Outlook {
 	all := make(Outlook, len(forecast.Windows))
 	if pool == nil || pool.Status.Capacity == nil {
@@ -32,7 +32,7 @@ func OutlookOf(pool *ipamv1alpha1.IPPool, now time.Time) Outlook {
 	return all
 }
 
-// String is the outlook in words: "full in 8 days (last day), not full at this rate (last week), too
+// String returns the outlook in words, such as "full in 8 days (last day), not full at this rate (last week), too
 // little data (last month)".
 func (o Outlook) String() string {
 	if !slices.ContainsFunc(o, func(f forecast.Forecast) bool { return f.State != forecast.TooLittle }) {
@@ -45,8 +45,7 @@ func (o Outlook) String() string {
 	return strings.Join(said, ", ")
 }
 
-// Soon is the outlook in a few words, by the longest window that has data; empty if the pool does
-// not fill.
+// Soon returns the outlook in a few words, by the longest window that has enough data; empty if the pool does not fill.
 func (o Outlook) Soon() string {
 	for i, f := range slices.Backward(o) {
 		switch f.State {

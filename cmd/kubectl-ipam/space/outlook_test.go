@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-func TestOutlookOf(t *testing.T) {
+func TestOutlookOf_SaysWhenAPoolIsFull(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		samples, used, free string

@@ -1,5 +1,5 @@
-// Package space computes what is known of the addresses of a pool: which are taken, which are never
-// handed out, and which are free. All functions are pure.
+// Package space computes which addresses of a pool are taken, which are never handed out, and which are free, as far as
+// the caller sees. All functions are pure.
 package space
 
 import (
@@ -16,30 +16,30 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// Space is what is known of the blocks of a pool.
+// Space has the known blocks of a pool.
 type Space struct {
 	// Pool is the block of the pool itself.
 	Pool netip.Prefix
-	// Taken are the blocks that the caller may see, Kept those that are never handed out.
+	// Taken are the taken blocks that the caller sees, and Kept are the blocks that are never handed out.
 	Taken, Kept []netip.Prefix
 }
 
-// Pool is a pool with the blocks of it that the caller may see.
+// Pool is a pool with those of its blocks that the caller sees.
 type Pool struct {
 	Name string
-	// Workspace is that of the pool; empty for the current one.
+	// Workspace is the workspace of the pool; empty for the current one.
 	Workspace string
-	// Object is the pool itself; nil if the caller may see only its own blocks of it.
+	// Object is the pool itself; nil if the caller sees only own blocks of it.
 	Object *ipamv1alpha1.IPPool
 	// Held are the visible blocks, by address.
 	Held []Holding
 }
 
-// Title names the pool, with its workspace if that is another one.
+// Title names the pool. It adds the workspace if that is not the current one.
 func (p *Pool) Title() string { return In(p.Name, p.Workspace) }
 
-// Space returns the known blocks of the pool. It is the zero Space of a pool that the caller cannot see, or that has no
-// block. Holdings outside of the pool are from a former pool of the same name.
+// Space returns the known blocks of the pool. If the caller cannot see the pool, or it has no block, it returns the
+// zero Space. It leaves out holdings outside the pool: they are from a former pool of the same name.
 func (p *Pool) Space() Space {
 	if p.Object == nil {
 		return Space{}
@@ -57,14 +57,15 @@ func (p *Pool) Space() Space {
 	return known
 }
 
-// Within returns the pool as a claim of the current workspace with this scope finds it: with the blocks of its address
-// space, and with figures of these. The pool shows the figures of the fullest space. A pool without address spaces has
-// no blocks with a scope.
+// Within returns the pool as a claim of the current workspace with this scope sees it: with the blocks of the claim's
+// address space, and with figures that count these. The status of the pool has the figures of the fullest address space
+// instead. In a pool without address spaces, no block has a scope.
 func (p *Pool) Within(scope ipamv1alpha1.Scope) *Pool {
 	return p.Among(func(h Holding) bool { return h.Workspace == "" && h.meets(scope) })
 }
 
-// Among returns the pool with some of its blocks, those of one address space, and with figures of these.
+// Among returns the pool with only the blocks for which has returns true, and with figures that count these. They
+// should be the blocks of one address space.
 func (p *Pool) Among(has func(Holding) bool) *Pool {
 	own := &Pool{Name: p.Name, Workspace: p.Workspace, Object: p.Object.DeepCopy()}
 	for _, h := range p.Held {
@@ -88,14 +89,14 @@ func (p *Pool) Among(has func(Holding) bool) *Pool {
 	return own
 }
 
-// shareOf returns a part of so many addresses, in percent.
+// shareOf returns part as a share of whole, in percent.
 func shareOf(part, whole *big.Int) float64 {
 	share, _ := new(big.Rat).SetFrac(part, whole).Float64()
 	return share * 100
 }
 
-// Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
-// several blocks is counted once.
+// Known returns how many addresses are known to be taken or kept back. It counts each address once, even if it lies in
+// several blocks.
 func (s Space) Known() *big.Int {
 	total := new(big.Int)
 	for _, block := range s.covered().Prefixes() {
@@ -104,13 +105,13 @@ func (s Space) Known() *big.Int {
 	return total
 }
 
-// covered returns the addresses that are taken or kept back, as far as is seen.
+// covered returns the addresses that are known to be taken or kept back.
 func (s Space) covered() *netipx.IPSet {
 	var covered netipx.IPSetBuilder
 	for _, block := range slices.Concat(s.Taken, s.Kept) {
 		covered.AddPrefix(block)
 	}
-	set, _ := covered.IPSet() // an error is of ranges that are none
+	set, _ := covered.IPSet() // it fails only for invalid ranges
 	return set
 }
 
@@ -119,8 +120,8 @@ func (p *Pool) Shown() bool {
 	return p.Object != nil && p.Object.Status.Capacity != nil && p.Object.Status.AllocatedCIDR != ""
 }
 
-// Others returns the number of addresses that others hold without their blocks being shown. It is zero while the
-// figures do not count the latest blocks yet, and nil if the pool is not shown.
+// Others returns how many addresses others hold whose blocks the caller does not see. It is zero while the figures do
+// not count the latest blocks yet. It is nil if the caller does not see the pool.
 func (p *Pool) Others() *big.Int {
 	if !p.Shown() {
 		return nil
@@ -132,7 +133,8 @@ func (p *Pool) Others() *big.Int {
 	return others
 }
 
-// OthersHold says how many addresses others hold of the pool that are not shown; empty if that is none, or not known.
+// OthersHold says how many addresses of the pool others hold that the caller does not see; empty if there are none, or
+// if this is not known.
 func (p *Pool) OthersHold() string {
 	others := p.Others()
 	if others == nil || others.Sign() == 0 {
@@ -142,14 +144,14 @@ func (p *Pool) OthersHold() string {
 	return "others hold " + held + " not shown to you"
 }
 
-// Unseen returns the number of addresses that others hold of a pool, by its figures. It is
-// below zero if its figures do not count the latest blocks yet.
+// Unseen returns how many addresses others hold, by the figures of the pool, beyond the known blocks. It is below zero
+// while the figures do not count the latest blocks yet.
 func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
 	if !ok {
 		return new(big.Int)
 	}
-	taken.Sub(taken, Cooling(capacity)) // it is counted by itself, and has no holder
+	taken.Sub(taken, Cooling(capacity)) // cooling addresses have no holder
 	return taken.Sub(taken, s.Known())
 }
 
@@ -162,7 +164,7 @@ func KeptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return kept
 }
 
-// Excluded returns the blocks that a pool excludes by name.
+// Excluded returns the blocks that the spec of a pool excludes.
 func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	var excluded []netip.Prefix
 	for _, text := range spec.ExcludedCIDRs {
@@ -173,8 +175,8 @@ func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return excluded
 }
 
-// StaysIn returns the exclusion of the pool in which a block lies, in part or whole: nobody gets its addresses when it
-// is released.
+// StaysIn returns the exclusion of the pool that has a part of a block, or all of it. Nobody gets these addresses after
+// the block is released.
 func (p *Pool) StaysIn(block netip.Prefix) (excluded netip.Prefix, ok bool) {
 	if p.Object == nil {
 		return netip.Prefix{}, false
@@ -190,8 +192,8 @@ func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return cidr.Edges(pool, int(spec.Reservations.UnitPrefixLength), spec.Reservations.Leading, spec.Reservations.Trailing)
 }
 
-// Lengths returns the shortest and the longest prefix length of the blocks that a pool of a CIDR gives. There is none
-// if the first is the longer one.
+// Lengths returns the shortest and the longest prefix length of the blocks that a pool gives. If least is above most,
+// it gives none.
 func Lengths(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) (least, most int32) {
 	bits, all := int32(pool.Bits()), int32(pool.Addr().BitLen()) //nolint:gosec // at most 128
 	return max(spec.Allocation.MinPrefixLength, bits), min(cmp.Or(spec.Allocation.MaxPrefixLength, all), all)
@@ -207,7 +209,7 @@ func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	return new(big.Int)
 }
 
-// CoolsUntil says how much of a pool cools, and when the next of it is free; empty if nothing cools.
+// CoolsUntil says how much of a pool cools, and when the next part of this is free; empty if nothing cools.
 func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
 	if Cooling(pool.Status.Capacity).Sign() == 0 {
 		return ""
@@ -220,18 +222,18 @@ func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
 	return said
 }
 
-// Free are the free blocks of the pool as far as is known, by address, each as large as can be.
+// Free returns the free blocks of the pool, as far as is known. They are as large as can be, and sorted by address.
 func (s Space) Free() []netip.Prefix {
 	var free netipx.IPSetBuilder
 	free.AddPrefix(s.Pool)
 	free.RemoveSet(s.covered())
-	set, _ := free.IPSet() // an error is of a range that is none
+	set, _ := free.IPSet() // it fails only for invalid ranges
 	return set.Prefixes()
 }
 
-// Next returns the blocks that the next claims of a length get from the pool, at most count, if no
-// other claim comes first. They are fewer where the pool has no more room. The cut is that of the
-// allocator: at the start of the free block that the strategy chooses.
+// Next returns the blocks that the next claims for a length get from the pool, if no other claim comes first. It
+// returns count blocks, or fewer if the pool has no more. Like the allocator, it cuts each block from the start of the
+// free block that the strategy chooses.
 func (s Space) Next(length, count int, strategy ipamv1alpha1.Strategy) []netip.Prefix {
 	var next []netip.Prefix
 	for len(next) < count && length <= s.Pool.Addr().BitLen() {
@@ -245,7 +247,7 @@ func (s Space) Next(length, count int, strategy ipamv1alpha1.Strategy) []netip.P
 	return next
 }
 
-// choose returns the free block that a strategy cuts a block from, the lowest of equals.
+// choose returns the free block from which a strategy cuts. Of several equally good blocks it returns the lowest.
 func choose(free []netip.Prefix, strategy ipamv1alpha1.Strategy) netip.Prefix {
 	larger := func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }
 	switch strategy {

@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// The states of an address.
+// These are the states of an address.
 const (
 	WordAllocated = "allocated"
 	WordRetained  = "retained"
@@ -25,16 +25,16 @@ const (
 	WordEither    = "free, cooling, or allocated to another workspace,"
 )
 
-// State is what one pool makes of a block, or of its own part of it.
+// State is the state of a block in a pool, or of the part of the block that is in the pool.
 type State struct {
 	Block netip.Prefix
-	// Word is one of the states, Pool the pool that says so, and Because the reason.
+	// Word is one of the states. Pool is the pool that the state is from, and Because is the reason.
 	Word, Pool, Because string
-	// Kept is set if the pool never hands the block out, or a part of it.
+	// Kept is set if the pool never hands out the block or a part of it.
 	Kept bool
 }
 
-// Known reports whether no holder that is not shown can have the block.
+// Known reports whether it is certain that no hidden holder has the block.
 func (s State) Known() bool { return s.Word != WordUnseen && s.Word != WordEither }
 
 func (s State) String() string {
@@ -45,8 +45,8 @@ func (s State) String() string {
 	return said + ": " + s.Because
 }
 
-// StateOf returns the state of a block, or of its part in the pool; ok is false if the pool has none of
-// the block, or a child pool has all of it.
+// StateOf returns the state of a block, or of the part of it that is in the pool. ok is false if the pool has no part
+// of the block, or if a child pool has all of that part.
 func (p *Pool) StateOf(block netip.Prefix) (_ State, ok bool) {
 	window := p.Space().Pool
 	if !window.Overlaps(block) {
@@ -58,7 +58,7 @@ func (p *Pool) StateOf(block netip.Prefix) (_ State, ok bool) {
 	return state, ok
 }
 
-// stateIn returns the state of a block of the pool; ok is false if a child pool has all of it.
+// stateIn returns the state of a block inside the pool. ok is false if a child pool has all of it.
 func (p *Pool) stateIn(window, block netip.Prefix) (_ State, ok bool) {
 	pool := p.Object
 	for _, h := range p.Held {
@@ -105,7 +105,7 @@ func (p *Pool) unheld() State {
 	return State{Word: WordFree}
 }
 
-// FirstOverlap is the first of the prefixes that overlaps a block.
+// FirstOverlap returns the first of the prefixes that overlaps a block.
 func FirstOverlap(prefixes []netip.Prefix, block netip.Prefix) (netip.Prefix, bool) {
 	for _, p := range prefixes {
 		if p.Overlaps(block) {
@@ -115,42 +115,43 @@ func FirstOverlap(prefixes []netip.Prefix, block netip.Prefix) (netip.Prefix, bo
 	return netip.Prefix{}, false
 }
 
-// Kind is what holds a block.
+// Kind says what holds a block.
 type Kind uint8
 
 const (
 	// Claimed is a block that a claim holds.
 	Claimed Kind = iota
-	// Retained is a block whose claim is gone, and which its reclaim policy keeps.
+	// Retained is a block that its reclaim policy keeps after its claim is gone.
 	Retained
 	// Child is the block of a pool that was carved from the pool.
 	Child
 )
 
-// Holding is a block of a pool that the caller may see.
+// Holding is a block of a pool, with its holder, as the caller sees it.
 type Holding struct {
 	Block netip.Prefix
 	Kind  Kind
-	// Slice is set for a child pool that every workspace gets. Limits do not count it.
+	// Slice is set for a child pool that is the slice of a workspace. Limits do not count it.
 	Slice bool
-	// Name is that of the claim, as namespace/name, or of the child pool. A retained block of an
-	// unknown claim has that of its namespace.
+	// Name is the name of the claim, as namespace/name, or of the child pool. For a retained block whose claim is not
+	// known, it is the name of the namespace.
 	Name string
-	// Workspace is that of the holder; empty for the current one.
+	// Workspace is the workspace of the holder; empty for the current one.
 	Workspace string
-	// Holder names the holder in words, with its workspace if that is another one.
+	// Holder names the holder in words. It adds the workspace if that is not the current one.
 	Holder string
 	Class  string
-	// Scope has the objects within which the block is given once, such as network=vpc-1; empty: in the pool.
+	// Scope has the objects within which the block is unique, such as network=vpc-1; empty: it is unique in the pool.
 	Scope string
 	// Owner is the object that uses the block, such as Service/default/web; empty if the claim names none.
 	Owner string
-	// Since is when the record was created.
+	// Since is when the IPAllocation was created.
 	Since metav1.Time
 }
 
-// meets reports whether a claim with a scope cannot get the block. Lists show the objects of a scope by their names,
-// and by these they are compared: of two kinds with one name, the blocks of both are taken.
+// meets reports whether the block keeps a claim with this scope from getting the same addresses. A holding has its
+// scope only in words, which name no kinds. So if objects of two kinds have the same name, the blocks of both are
+// taken.
 func (h Holding) meets(scope ipamv1alpha1.Scope) bool {
 	if h.Scope == "" {
 		return true
@@ -164,7 +165,7 @@ func (h Holding) meets(scope ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// HoldingOf is what an allocation records. Block and Workspace are left to the caller.
+// HoldingOf returns what an allocation says about its block. The caller sets Block and Workspace.
 func HoldingOf(a *ipamv1alpha1.IPAllocation) Holding {
 	claim, _ := a.HeldBy()
 	h := Holding{
@@ -182,8 +183,7 @@ func HoldingOf(a *ipamv1alpha1.IPAllocation) Holding {
 	return h
 }
 
-// OwnerOf writes the object that uses a block as KIND/NAMESPACE/NAME, without its group; empty
-// for none.
+// OwnerOf writes the object that uses a block as KIND/NAMESPACE/NAME, without its group; empty if there is none.
 func OwnerOf(ref *ipamv1alpha1.OwnerRef) string {
 	switch {
 	case ref == nil:
@@ -195,7 +195,7 @@ func OwnerOf(ref *ipamv1alpha1.OwnerRef) string {
 	}
 }
 
-// Ref refers to a pool of a workspace; an empty workspace is the current one. It is nil without a name.
+// Ref returns a reference to a pool. An empty workspace is the current one. Without a name the reference is nil.
 func Ref(name, workspace string) *ipamv1alpha1.PoolRef {
 	if name == "" {
 		return nil
@@ -207,7 +207,7 @@ func Ref(name, workspace string) *ipamv1alpha1.PoolRef {
 	return ref
 }
 
-// In names something that may be in another workspace; an empty workspace is the current one.
+// In names an object in a workspace. It does not name an empty workspace, which is the current one.
 func In(name, workspace string) string {
 	if name == "" || workspace == "" {
 		return name

@@ -26,7 +26,7 @@ type controllerKubeconfig struct {
 	duration      time.Duration
 }
 
-// shortestToken is the shortest lifetime of a token that servers grant.
+// shortestToken is the shortest lifetime for which servers grant a token.
 const shortestToken = 10 * time.Minute
 
 // NewControllerKubeconfig makes kubectl ipam controller-kubeconfig.
@@ -79,7 +79,7 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	return nil
 }
 
-// request requests a token, and returns it as a kubeconfig, with the time of its end.
+// request requests a token. It returns a kubeconfig with the token, and the time when the token ends.
 func (o *controllerKubeconfig) request(ctx context.Context) (kubeconfig []byte, ends time.Time, _ error) {
 	cfg, err := o.Config()
 	if err == nil {
@@ -104,7 +104,7 @@ func (o *controllerKubeconfig) request(ctx context.Context) (kubeconfig []byte, 
 	return kubeconfig, granted.ExpirationTimestamp.Time, err
 }
 
-// kubeconfigOf is a token and the way to a server as a kubeconfig, which needs no other file.
+// kubeconfigOf returns a kubeconfig with a token and the address of a server. It needs no other file.
 func kubeconfigOf(cfg *rest.Config) ([]byte, error) {
 	if err := rest.LoadTLSFiles(cfg); err != nil {
 		return nil, fmt.Errorf("read the CA of the server: %w", err)
@@ -121,10 +121,10 @@ func kubeconfigOf(cfg *rest.Config) ([]byte, error) {
 	})
 }
 
-// writePrivate writes a file that its owner alone can read. One that is there is replaced as a
-// whole, whatever its mode is.
+// writePrivate writes a file that only its owner can read. It replaces an existing file as a whole, whatever the mode
+// of that file.
 func writePrivate(name string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), ".kubeconfig-*") // mode 0600
+	file, err := os.CreateTemp(filepath.Dir(name), ".kubeconfig-*") // with mode 0600
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,9 @@ type grant struct {
 	output output.Printer
 	dryRun string
 	role   string
-	// users, groups and accounts are those that get the role; an account is written as NAMESPACE:NAME.
+	// users, groups and accounts get the role. An account is written as NAMESPACE:NAME.
 	users, groups, accounts []string
-	// everywhere is --all-namespaces, and namespace is --namespace, empty if it was not given.
+	// everywhere is the flag --all-namespaces. namespace is that of --namespace; empty if it was not given.
 	everywhere bool
 	namespace  string
 	at         rights.Place
@@ -126,7 +126,7 @@ func (o *grant) run(ctx context.Context) error {
 	return o.show(role, bindings)
 }
 
-// enter finds out where the command works.
+// enter finds out in which kind of place the command works.
 func (o *grant) enter() (client.Client, error) {
 	here, err := o.Here()
 	if err != nil {
@@ -147,7 +147,7 @@ func (o *grant) enter() (client.Client, error) {
 	return here, nil
 }
 
-// find returns the role that was asked for, if the place has it.
+// find returns the role that the user has named. It fails if the place does not have this role.
 func (o *grant) find() (rights.Role, error) {
 	var names []string
 	for _, role := range rights.Roles(o.at) {
@@ -160,7 +160,7 @@ func (o *grant) find() (rights.Role, error) {
 		"there is no role %q in %s", o.role, o.at)
 }
 
-// checkScope refuses a role for more or less than was meant.
+// checkScope refuses flags by which the role would apply to more or less than the user meant.
 func (o *grant) checkScope(role rights.Role) error {
 	switch {
 	case o.namespace != "" && o.everywhere:
@@ -174,7 +174,7 @@ func (o *grant) checkScope(role rights.Role) error {
 	return nil
 }
 
-// apply writes the bindings, unless one is of a role that does not exist.
+// apply writes the bindings, if all of their roles exist.
 func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	if err := o.checkRole(ctx, c, role.Name); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bi
 	return nil
 }
 
-// checkRole fails if a role does not exist: a binding of it would be stored, and grant nothing.
+// checkRole fails if a role does not exist: a binding to it would be stored, and would grant nothing.
 func (o *grant) checkRole(ctx context.Context, c client.Client, name string) error {
 	err := c.Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
 	if !apierrors.IsNotFound(err) {
@@ -219,7 +219,7 @@ func (o *grant) checkRole(ctx context.Context, c client.Client, name string) err
 	return exit.Fail(exit.NotFound, hint, "there is no ClusterRole %s in %s", name, o.at)
 }
 
-// show prints the bindings, or tells the caller about them.
+// show prints the bindings, or says which rights the subjects have now.
 func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	if o.output.Format == output.Name {
 		for _, binding := range bindings {
@@ -240,7 +240,7 @@ func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	for _, subject := range o.subjects() {
 		o.Say("%s can %s %s", named(subject), role.May, where)
 	}
-	for _, binding := range bindings { // as kubectl delete takes them
+	for _, binding := range bindings { // in the form that kubectl delete takes
 		name := strings.ToLower(binding.Kind) + "/" + binding.Name
 		if binding.Namespace != "" {
 			name += " in the namespace " + binding.Namespace
@@ -250,7 +250,7 @@ func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	return nil
 }
 
-// enterRole is the role of kcp that lets a user enter a workspace. It exists in every one.
+// enterRole is the role of kcp that lets a user enter a workspace. Every workspace has it.
 const enterRole = "system:kcp:workspace:access"
 
 // subjects returns the users, groups and accounts that get the role.
@@ -269,7 +269,7 @@ func (o *grant) subjects() []rbacv1.Subject {
 	return subjects
 }
 
-// named returns a subject in words.
+// named names a subject in words.
 func named(subject rbacv1.Subject) string {
 	switch subject.Kind {
 	case rbacv1.GroupKind:
@@ -280,8 +280,8 @@ func named(subject rbacv1.Subject) string {
 	return "user " + subject.Name
 }
 
-// bindings returns all bindings of the grant. Each is of one subject: it can be deleted by itself, and is the
-// same however often the command runs.
+// bindings returns the bindings to write. Each has a single subject, so that it can be deleted by itself. They are the
+// same each time that the command runs.
 func (o *grant) bindings() []*rbacv1.RoleBinding {
 	var bindings []*rbacv1.RoleBinding
 	for _, subject := range o.subjects() {
@@ -296,7 +296,7 @@ func (o *grant) bindings() []*rbacv1.RoleBinding {
 	return bindings
 }
 
-// bindingOf returns the binding that gives a role in a namespace, or without one the ClusterRoleBinding, which has the
+// bindingOf returns the binding of a subject to a role. Without a namespace it is a ClusterRoleBinding, which has the
 // same fields.
 func bindingOf(role, namespace string, subject rbacv1.Subject) *rbacv1.RoleBinding {
 	kind := "RoleBinding"
@@ -311,8 +311,8 @@ func bindingOf(role, namespace string, subject rbacv1.Subject) *rbacv1.RoleBindi
 	}
 }
 
-// bindingName returns the name of the binding of a role and a subject. Characters that no name may have are replaced,
-// and the hash tells those subjects apart.
+// bindingName returns the name of the binding of a role and a subject. It replaces characters that a name cannot have.
+// A hash keeps the names of different subjects apart.
 func bindingName(role string, subject rbacv1.Subject) string {
 	whole := strings.Join([]string{strings.ToLower(subject.Kind), subject.Namespace, subject.Name}, ":")
 	name := legible.Text(strings.NewReplacer("/", "-", "%", "-").Replace(whole))

@@ -73,7 +73,7 @@ func initialise(ctx context.Context, s *session.Session, platform newWorkspace) 
 	return nil
 }
 
-// printManifests writes what init applies, in that order.
+// printManifests prints the manifests that init applies, in the order in which it applies them.
 func printManifests(w io.Writer, workspace string) error {
 	fmt.Fprintf(w, `# What kubectl ipam init applies to %s, in this order.
 # Known only on a running kcp, and filled in there: %s, the logical cluster of

@@ -1,4 +1,5 @@
-// Package tenant makes platforms and tenants: kubectl ipam init, tenant and controller-kubeconfig.
+// Package tenant has the commands that set up platforms and tenants: kubectl ipam init, tenant, grant and
+// controller-kubeconfig.
 package tenant
 
 import (
@@ -54,14 +55,14 @@ On a cluster without kcp the tenants are the namespaces that have claims.`,
 	return cmd
 }
 
-// tenant is a workspace that is bound, or a namespace without kcp, and the fields of -o.
+// tenant is a bound workspace or, without kcp, a namespace, as -o prints it.
 type tenant struct {
 	Tenant string `json:"tenant"`
 	// Cluster is the logical cluster of a workspace.
 	Cluster string `json:"cluster,omitempty"`
 	Claims  int    `json:"claims"`
 	Waiting int    `json:"waiting"`
-	// Pools are those of a workspace: without kcp they are of the cluster.
+	// Pools counts the pools of a workspace. Without kcp, pools have no namespace, and are not counted.
 	Pools int `json:"pools,omitempty"`
 }
 
@@ -95,7 +96,7 @@ func list(ctx context.Context, s *session.Session, r *session.View, out *output.
 	return out.PrintReport(s.Out, map[string]any{"tenants": tenants}, t)
 }
 
-// tenantsOf counts what each tenant has.
+// tenantsOf counts the claims and pools of each tenant.
 func tenantsOf(ctx context.Context, r *session.View) ([]tenant, error) {
 	claims, err := r.Claims(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func tenantsOf(ctx context.Context, r *session.View) ([]tenant, error) {
 	for i := range claims {
 		in := r.Workspace(&claims[i])
 		if r.Path != "" && in == "" {
-			continue // of the platform itself
+			continue // an object of the platform itself
 		}
 		one := of(cmp.Or(in, claims[i].Namespace))
 		one.Claims++

@@ -31,8 +31,8 @@ func in(cluster string, objects ...client.Object) []client.Object {
 	return objects
 }
 
-// A tenant is a workspace that is bound, also one that has nothing; the claims and pools of the platform itself are not counted.
-func TestTenantList(t *testing.T) {
+// Each bound workspace is a tenant, even if it has no objects. Claims and pools of the platform itself are not counted.
+func TestTenantList_HasEachBoundWorkspace(t *testing.T) {
 	bound := stage.Bound(gen.Claim("web"), "10.64.0.0/28", stage.OfPlatform("internal-a"))
 	tenants := stage.Server(t, interceptor.Funcs{}, in("1abc", bound, gen.Claim("batch"), gen.Pool("lab"))...)
 	r := &session.View{
@@ -52,8 +52,8 @@ func TestTenantList(t *testing.T) {
 	}
 }
 
-// Without kcp the tenants are namespaces, and a caller who sees no tenants is told where they are listed.
-func TestTenantList_Elsewhere(t *testing.T) {
+// Without kcp, the tenants are namespaces. A caller who sees no tenants is told where they are listed.
+func TestTenantList_SaysWhereTenantsAreListed(t *testing.T) {
 	shop := gen.Claim("web")
 	shop.Namespace = "shop"
 	here := stage.Server(t, interceptor.Funcs{}, shop, gen.Claim("batch"), gen.Pool("lab"))
@@ -78,8 +78,9 @@ func TestTenantList_Elsewhere(t *testing.T) {
 	}
 }
 
-// On kcp a role needs access to the workspace beside it, and in a namespace the right to read classes.
-func TestGrant_Bindings(t *testing.T) {
+// On kcp, a user also needs access to the workspace. A user with a role in a namespace also needs the right to read
+// classes.
+func TestGrant_AddsTheRolesThatAreNeededToo(t *testing.T) {
 	for name, o := range map[string]*grant{
 		"grant_tenant":    {at: rights.Tenant, role: "ipam-consumer", users: []string{"alice"}, groups: []string{"dev"}},
 		"grant_namespace": {at: rights.Tenant, role: "ipam-viewer", users: []string{"alice"}, namespace: "web"},
@@ -92,8 +93,8 @@ func TestGrant_Bindings(t *testing.T) {
 	}
 }
 
-// The names of bindings are those that kubectl delete takes.
-func TestGrant_Names(t *testing.T) {
+// The output names bindings in the form that kubectl delete takes.
+func TestGrant_NamesTheBindings(t *testing.T) {
 	s := stage.New(t)
 	o := &grant{Session: s.Session, at: rights.Tenant, role: "ipam-viewer", users: []string{"alice"}, namespace: "web", output: output.Printer{Format: output.Name}}
 	must.Do(t, o.show(rights.Role{Name: o.role}, o.bindings()))
@@ -105,8 +106,8 @@ func TestGrant_Names(t *testing.T) {
 	}
 }
 
-// Two subjects never share a binding, whatever their names.
-func TestBindingName(t *testing.T) {
+// Two subjects never share a binding, whatever their names are.
+func TestBindingName_DiffersForEachSubject(t *testing.T) {
 	taken := map[string]rbacv1.Subject{}
 	for _, subject := range []rbacv1.Subject{
 		{Kind: "User", Name: "alice"}, {Kind: "Group", Name: "alice"}, {Kind: "ServiceAccount", Namespace: "alice", Name: "alice"},
@@ -124,8 +125,8 @@ func TestBindingName(t *testing.T) {
 	}
 }
 
-// A role for more or less than was meant is refused before anything is sent.
-func TestGrant_Scope(t *testing.T) {
+// If a role would apply to more or less than the user meant, it is refused before any request.
+func TestGrant_RefusesAWrongScope(t *testing.T) {
 	viewer, admin := rights.Role{Name: "ipam-viewer", InNamespace: true}, rights.Role{Name: "ipam-pool-admin"}
 	for _, tt := range []struct {
 		o    grant
@@ -146,8 +147,8 @@ func TestGrant_Scope(t *testing.T) {
 	}
 }
 
-// The kubeconfig holds the CA itself, and the token of the controller.
-func TestKubeconfigOf(t *testing.T) {
+// The kubeconfig contains the CA itself, and the token of the controller.
+func TestKubeconfigOf_NeedsNoOtherFile(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	must.Do(t, os.WriteFile(ca, []byte("the CA"), 0o600))
 	got := must.Get(kubeconfigOf(&rest.Config{
@@ -156,8 +157,8 @@ func TestKubeconfigOf(t *testing.T) {
 	stage.Golden(t, "controller_kubeconfig", string(got))
 }
 
-// A file that others could read is replaced by one that they cannot.
-func TestWritePrivate(t *testing.T) {
+// A file that others could read is replaced by a file that only its owner can read.
+func TestWritePrivate_ReplacesAReadableFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kubeconfig")
 	must.Do(t, os.WriteFile(name, []byte("old"), 0o644))
 	must.Do(t, writePrivate(name, []byte("new")))
@@ -173,7 +174,7 @@ func TestWritePrivate(t *testing.T) {
 	}
 }
 
-// On a cluster without kcp, the commands about workspaces name the way that is open there, and not one of kcp.
+// On a cluster without kcp, the commands about workspaces name the way for such a cluster, and no way for kcp.
 func TestInit_NamesStandaloneWithoutKCP(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

@@ -22,12 +22,12 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// newWorkspace is a workspace that a command creates unless it exists.
+// newWorkspace is a workspace that a command creates if it does not exist.
 type newWorkspace struct {
 	path string
-	// createParents creates missing workspaces above it as well.
+	// createParents lets the command create missing workspaces above it, too.
 	createParents bool
-	// resource is one that the command creates in it.
+	// resource is the resource that the command will create in the workspace.
 	resource schema.GroupResource
 }
 
@@ -36,7 +36,7 @@ func (w *newWorkspace) addFlags(cmd *cobra.Command) {
 		"Create the workspaces above it as well, if they do not exist")
 }
 
-// validWorkspace refuses what is no workspace that could be created.
+// validWorkspace refuses a path at which no workspace can be created.
 func validWorkspace(path string) error {
 	if !strings.HasPrefix(path, "root:") || strings.HasSuffix(path, ":") {
 		return exit.Usagef("%q is no workspace to make; write a path below root, such as root:acme:web", path)
@@ -44,8 +44,8 @@ func validWorkspace(path string) error {
 	return nil
 }
 
-// announce says which workspaces are about to be created. It refuses to create parents unless
-// the caller asked for them, and fails if the server would refuse the first workspace.
+// announce prints which workspaces will be created. It refuses to create parents unless the caller has asked for that.
+// It fails if the server would refuse to create the first workspace.
 func (w newWorkspace) announce(ctx context.Context, s *session.Session, cfg *rest.Config) error {
 	missing, err := workspaces.Missing(ctx, cfg, w.path)
 	if err != nil {
@@ -74,8 +74,8 @@ func (w newWorkspace) announce(ctx context.Context, s *session.Session, cfg *res
 	return nil
 }
 
-// enter fails if the caller cannot create in the workspace what the command creates. It asks for
-// a review of access: a refusal by kcp is otherwise retried for half a minute, in case a grant is new.
+// enter fails if the caller cannot create w.resource in the workspace. It asks for an access review, because a request
+// that kcp refuses is retried for half a minute, in case a grant is new.
 func (w newWorkspace) enter(ctx context.Context, cfg *rest.Config) error {
 	c, err := session.NewClient(workspaces.At(cfg, w.path))
 	if err != nil {
@@ -92,8 +92,8 @@ func (w newWorkspace) enter(ctx context.Context, cfg *rest.Config) error {
 	return err
 }
 
-// checkPlatform fails unless a workspace has the APIExport that tenants bind. Users who
-// cannot read the APIExport may still be able to bind it.
+// checkPlatform fails if a workspace lacks the APIExport that tenants bind. It does not fail if the caller may not read
+// the APIExport, because the caller may still be able to bind it.
 func checkPlatform(ctx context.Context, cfg *rest.Config, platform string) error {
 	c, err := session.NewClient(workspaces.At(cfg, platform))
 	if err != nil {
@@ -113,7 +113,8 @@ func checkPlatform(ctx context.Context, cfg *rest.Config, platform string) error
 	return err
 }
 
-// needingKCP says of a server that serves no workspaces what to do without them. Any other error stays as it is.
+// needingKCP replaces the error of a server that serves no workspaces by one that says what to do without kcp. Any
+// other error stays as it is.
 func needingKCP(err error) error {
 	if !absent.Resource(err) {
 		return err
@@ -124,7 +125,7 @@ func needingKCP(err error) error {
 		"this server is no kcp: it serves no workspaces")
 }
 
-// needing adds to a refusal what the caller needs to be allowed.
+// needing adds to the error of a refused request which rights the caller needs.
 func needing(err error, rights string) error {
 	if !apierrors.IsForbidden(err) {
 		return err

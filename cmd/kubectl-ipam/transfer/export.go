@@ -71,7 +71,7 @@ func (o *planExport) run(ctx context.Context) error {
 	return err
 }
 
-// print writes the plan, and returns what the form cannot say.
+// print prints the plan. left names what the form of output cannot express.
 func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
 	switch {
 	case o.report.Format == output.CSV:

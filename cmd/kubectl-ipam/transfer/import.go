@@ -1,4 +1,4 @@
-// Package transfer is kubectl ipam import and export.
+// Package transfer has the commands kubectl ipam import and kubectl ipam export.
 package transfer
 
 import (
@@ -30,13 +30,13 @@ type planImport struct {
 	dryRun  string
 	wait    time.Duration
 	options plan.Options
-	// separator is --separator, as it was given.
+	// separator is the value of --separator.
 	separator string
 	// leaveOut are the values of --leave-out, as COLUMN=VALUE.
 	leaveOut []string
-	// filename is --filename, instead of the argument.
+	// filename is the value of --filename, which replaces the argument.
 	filename string
-	// file is the name of the plan, as it was given.
+	// file is the name of the plan file, as the user gave it.
 	file string
 	// given reports whether the command line has a flag.
 	given func(flag string) bool
@@ -111,7 +111,7 @@ func (o *planImport) validate() error {
 	return o.validateColumns()
 }
 
-// validateColumns refuses columns that there are not, and maps the names of --column to them.
+// validateColumns refuses unknown columns, and maps the names of --column to the known ones.
 func (o *planImport) validateColumns() error {
 	theirs := map[string]string{}
 	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
@@ -166,7 +166,7 @@ func (o *planImport) run(ctx context.Context, file string) error {
 	return o.show(steps, err)
 }
 
-// check asks the server about each line that is not wrong by itself.
+// check asks the server about each line that has no fault yet.
 func (o *planImport) check(ctx context.Context, steps []*step, found *faults) (client.WithWatch, error) {
 	c, err := o.Here()
 	if err != nil {
@@ -178,8 +178,8 @@ func (o *planImport) check(ctx context.Context, steps []*step, found *faults) (c
 	return c, o.preview(ctx, c, steps, found)
 }
 
-// faults are what is wrong with a plan. The first ones decide the exit code: what a file says by
-// itself, then what the objects that are there contradict, then what the server refuses.
+// faults are the faults of a plan. The exit code is that of the first: first come those of the file itself, then
+// contradictions to existing objects, then refusals by the server.
 type faults struct {
 	code     int
 	problems []plan.Problem
@@ -192,7 +192,7 @@ func (f *faults) add(code int, problems ...plan.Problem) {
 	f.problems = plan.Join(f.problems, problems)
 }
 
-// lines are those that have a fault.
+// lines returns the lines that have a fault.
 func (f *faults) lines() map[int]bool {
 	lines := map[int]bool{}
 	for _, one := range f.problems {
@@ -201,11 +201,11 @@ func (f *faults) lines() map[int]bool {
 	return lines
 }
 
-// mostNamed is how many lines an error names.
+// mostNamed is how many lines an error names at most.
 const mostNamed = 50
 
-// refuse returns the error of a plan that created nothing. unasked is why the server has not
-// answered for all of its lines; nil if it has.
+// refuse returns the error of a plan with faults. Nothing of the plan was created. unasked says why the server was not
+// asked about all lines; nil if it was.
 func (o *planImport) refuse(found *faults, unasked error) error {
 	code, wrong := found.code, found.problems
 	if o.report.Format == output.JSON || o.report.Format == output.YAML {
@@ -228,7 +228,7 @@ func (o *planImport) refuse(found *faults, unasked error) error {
 	return errors.Join(errs...)
 }
 
-// show prints what became of each line, and how many there are of each sort.
+// show prints the state of each line, and how many lines have each state.
 func (o *planImport) show(steps []*step, failed error) error {
 	if err := o.print(steps); err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// exported writes pools and claims as an export does, and reads them as an import does.
+// exported writes pools and claims as export does, and reads them as import does.
 func exported(t *testing.T, pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) *plan.Plan {
 	t.Helper()
 	p, left := plan.Of(pools, claims)
@@ -42,8 +42,8 @@ func exported(t *testing.T, pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.I
 	return read
 }
 
-// set sets each field of a spec by itself, to a value that an object which was written by somebody may have. It fails for a
-// field without such a value. A nil value leaves the field out.
+// set sets the fields of a spec one after another, each to a value that a user could write, and calls check. It fails
+// for a field without such a value. It skips a field whose value is nil.
 func set(t *testing.T, spec any, values map[string]any, check func(field string)) {
 	t.Helper()
 	fields := reflect.ValueOf(spec).Elem()
@@ -64,8 +64,8 @@ func set(t *testing.T, spec any, values map[string]any, check func(field string)
 	}
 }
 
-// An export can be imported in the same workspace, and changes nothing there, whatever a claim has asked for.
-func TestImport_OwnExportOfAClaim(t *testing.T) {
+// If an export is imported into the same workspace, it changes no claim there, whatever a claim has asked for.
+func TestImport_ChangesNoClaimOfItsOwnExport(t *testing.T) {
 	t.Parallel()
 	there := stage.Bound(gen.Claim("web"), "10.0.0.7/32", ipamv1alpha1.PoolRef{Name: "p"})
 	there.Status.ClassName = "internal"
@@ -86,8 +86,8 @@ func TestImport_OwnExportOfAClaim(t *testing.T) {
 	})
 }
 
-// The same holds for a pool.
-func TestImport_OwnExportOfAPool(t *testing.T) {
+// If an export is imported into the same workspace, it changes no pool there.
+func TestImport_ChangesNoPoolOfItsOwnExport(t *testing.T) {
 	t.Parallel()
 	there := stage.Ready(gen.Pool("p", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
 	set(t, &there.Spec, map[string]any{
@@ -106,8 +106,9 @@ func TestImport_OwnExportOfAPool(t *testing.T) {
 	})
 }
 
-// Pools inside pools come back with their blocks, and a table says them, too. A plan has no pool that waits, nor one that the system makes.
-func TestImport_OwnExportOfNestedPools(t *testing.T) {
+// Pools inside pools come back with their blocks, from a table, too. A plan has no pool that waits, and none that the
+// system makes.
+func TestImport_RestoresNestedPools(t *testing.T) {
 	t.Parallel()
 	pool := func(name, block string, option gen.PoolOption) ipamv1alpha1.IPPool {
 		return *stage.Ready(gen.Pool(name, option), block, ipamv1alpha1.IPv4, 0, 28)
@@ -160,7 +161,7 @@ func names(steps []*step) (names []string) {
 	return names
 }
 
-// A claim or a pool that is being deleted is not there for long: the plan would be without it.
+// If a claim or a pool of the plan is being deleted, the plan is refused: soon the object would be missing.
 func TestImport_RefusesWhileAnObjectIsDeleted(t *testing.T) {
 	t.Parallel()
 	claim := stage.Bound(gen.Claim("web", gen.FromPool("p")), "10.0.0.0/28", ipamv1alpha1.PoolRef{Name: "p"})
@@ -176,7 +177,7 @@ func TestImport_RefusesWhileAnObjectIsDeleted(t *testing.T) {
 	}
 }
 
-// A user of one namespace of a cluster without kcp may not read pools, and imports claims all the same.
+// In a cluster without kcp, a user of one namespace may not read pools, but can import claims.
 func TestImport_ClaimsWithoutTheRightToReadPools(t *testing.T) {
 	t.Parallel()
 	c := interceptor.NewClient(stage.Server(t, interceptor.Funcs{}), interceptor.Funcs{

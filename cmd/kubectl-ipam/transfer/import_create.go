@@ -22,11 +22,11 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// atOnce is how many requests are under way.
+// atOnce is how many requests are under way at the same time.
 const atOnce = 8
 
-// each calls a function for every step of a kind that is new, several at a time, and shows how far
-// it has come. It ends with the context, and with the first error that the function returns.
+// each calls a function for every new step of a kind, several at a time, and prints the progress. It ends when the
+// context ends, or after the first error of the function.
 func (o *planImport) each(
 	ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error,
 ) error {
@@ -54,11 +54,11 @@ func (o *planImport) each(
 	return group.Wait()
 }
 
-// sayEvery is how often an import says how far it is.
+// sayEvery is how often an import prints its progress.
 const sayEvery = 5 * time.Second
 
-// preview asks the server about every line that is new, and stores nothing. What it refuses is
-// added to what is wrong.
+// preview asks the server about every new line, and stores nothing. It adds the lines that the server refuses to the
+// faults.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
 	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool {
 		return s.State == stateNew && (s.Kind == "pool" || s.isRange())
@@ -94,7 +94,7 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 	return ended
 }
 
-// ask is the preview of one line. A claim may miss a pool of the plan, which is not there yet.
+// ask asks the server about one line. It accepts that a claim's pool is missing if the plan will create pools.
 func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPool bool) error {
 	object := s.object.DeepCopyObject().(client.Object)
 	claim, ok := object.(*ipamv1alpha1.IPClaim)
@@ -108,7 +108,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	}
 	switch unmet.Reason {
 	case "", ipamv1alpha1.ReasonError:
-		return nil // nobody can tell now; the answer counts when the claim is created
+		return nil // nobody can tell now; the import will show it
 	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange,
 		ipamv1alpha1.ReasonRangeNotHeld:
 		if newPool {
@@ -117,14 +117,14 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	default:
 	}
 	said := fmt.Sprintf("%s: %s", unmet.Reason, unmet.Message)
-	if !strings.Contains(unmet.Message, "; ") { // after which a message says what to do
+	if !strings.Contains(unmet.Message, "; ") { // otherwise the message has advice already
 		said += "; " + exit.Remedy(claim, unmet.Reason)
 	}
 	return exit.Fail(unmet.Reason.ExitCode(), "", "%s", said)
 }
 
-// create creates what is new: the pools, each with its block, then the claims. A line that fails
-// does not keep the others back; the error is that of all that failed.
+// create creates the new objects: the pools, each with its block, and then the claims. If a line fails, the others are
+// still created. The error names all lines that failed.
 func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
 	ended := o.each(ctx, "creating", "pool", parentsFirst(steps), func(ctx context.Context, s *step) error {
 		return o.store(ctx, s, o.createPool(ctx, c, s))
@@ -141,9 +141,9 @@ func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*st
 	return o.failures(steps, ended)
 }
 
-// rangesFirst returns the claims in the order in which they can be created, those of one level side by side: ranges
-// from the largest to the smallest, then blocks. A block would make the ranges that it lies in, and these would lie
-// elsewhere.
+// rangesFirst returns the claims in the order in which they can be created: ranges from the largest to the smallest,
+// then blocks. The claims of one level can be created at the same time. If a block came first, it would make the ranges
+// around it, perhaps elsewhere.
 func rangesFirst(steps []*step) (levels [][]*step) {
 	claims := slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.Kind != "claim" })
 	slices.SortStableFunc(claims, func(a, b *step) int { return cmp.Compare(length(a), length(b)) })
@@ -156,7 +156,7 @@ func rangesFirst(steps []*step) (levels [][]*step) {
 	return levels
 }
 
-// length returns that of the range of a claim; that of a block is the longest.
+// length returns the prefix length of a range. For a block it returns a number above all lengths.
 func length(s *step) int {
 	block, err := plan.ParseBlock(s.Block)
 	if !s.isRange() || err != nil {
@@ -165,19 +165,19 @@ func length(s *step) int {
 	return block.Bits()
 }
 
-// isRange reports whether a line is a claim of a range.
+// isRange reports whether a line is a claim for a range.
 func (s *step) isRange() bool {
 	claim, ok := s.object.(*ipamv1alpha1.IPClaim)
 	return ok && claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }
 
-// parentsFirst returns the steps with each pool behind the pool that it is carved from, which has as many addresses, or
-// more: a pool waits for its parent, and only so many are created at once.
+// parentsFirst sorts the steps so that each pool comes after its parent, which has at least as many addresses. A pool
+// waits for its parent, and only a few are created at the same time.
 func parentsFirst(steps []*step) []*step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b *step) int { return cmp.Compare(depth(a), depth(b)) })
 }
 
-// depth orders the pools of a plan; the claims come last.
+// depth returns a number by which pools are sorted before the pools below them, and claims last.
 func depth(s *step) int {
 	pool, ok := s.object.(*ipamv1alpha1.IPPool)
 	switch {
@@ -193,8 +193,8 @@ func depth(s *step) int {
 	return 2 * block.Bits()
 }
 
-// skipClaims gives up the claims from pools and in ranges that were not created: each would wait in vain for its pool,
-// or make the range elsewhere.
+// skipClaims marks the new claims as failed whose pool or range could not be created. They would wait for the pool in
+// vain, or make the range elsewhere.
 func skipClaims(steps []*step) {
 	failed, ranges := map[string]*step{}, []*step{}
 	for _, s := range steps {
@@ -227,8 +227,8 @@ func skipClaims(steps []*step) {
 	}
 }
 
-// failures is the error of all lines that failed. What ended the import comes first, and decides
-// the exit code. The lines after it were not tried.
+// failures returns the error of all lines that failed. If ended is not nil, it comes first, and decides the exit code.
+// Lines that are still new are marked as not tried.
 func (o *planImport) failures(steps []*step, ended error) error {
 	var errs []error
 	if ended != nil {
@@ -249,7 +249,7 @@ func (o *planImport) failures(steps []*step, ended error) error {
 	return errors.Join(errs...)
 }
 
-// store notes what became of a line. It returns an error if the others need not be tried.
+// store notes the result of a line. It returns an error if the other lines need not be tried.
 func (o *planImport) store(ctx context.Context, s *step, err error) error {
 	switch {
 	case err == nil:
@@ -280,8 +280,8 @@ func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step
 	return facts.AnswerOf(pool).Err(pool)
 }
 
-// claimed claims a block, once more as long as the refusal says that nobody can tell now whether there is one: the
-// range of the scope may have been released a moment ago.
+// claimed creates a claim. While the server answers that nobody can tell now whether there is a block, it tries again:
+// the range of the scope may have been released a moment ago.
 func claimed(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) (err error) {
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		_, err = ipamclient.Claim(ctx, c, claim)
@@ -291,8 +291,8 @@ func claimed(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClai
 	return err
 }
 
-// createClaim creates a claim, and deletes it again if it gets no block: a plan leaves no claims
-// that wait for an address in use.
+// createClaim creates a claim. If the claim gets no block, createClaim deletes it again, because an import leaves no
+// claims that wait for an address in use.
 func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *step) error {
 	claim := s.object.(*ipamv1alpha1.IPClaim)
 	limited, cancel := context.WithTimeout(ctx, o.wait)
@@ -302,7 +302,7 @@ func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *ste
 	if !ok || !unmet.Stored {
 		return err
 	}
-	// The deletion names the version that was seen without a block. It outlives an interrupt.
+	// The deletion is for the version that was seen without a block. It goes on after an interrupt.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.wait)
 	defer cancel()
 	deleted := c.Delete(last, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})

@@ -14,13 +14,13 @@ import (
 // MostPlan is the size of the largest plan that is read, in bytes.
 const MostPlan = 64 << 20
 
-// standardInput is the file name of stdin, and stdin how messages call it.
+// standardInput is the file name that stands for stdin, and stdin is the name for it in messages.
 const (
 	standardInput = "-"
 	stdin         = "stdin"
 )
 
-// read reads the plan, and returns what is wrong with it by itself.
+// read reads the plan, and returns the problems in the plan itself.
 func (o *planImport) read() (*plan.Plan, []plan.Problem, error) {
 	form := strings.ToLower(filepath.Ext(o.file))
 	switch form {
@@ -52,11 +52,11 @@ func (o *planImport) read() (*plan.Plan, []plan.Problem, error) {
 	return p, wrong, err
 }
 
-// manifest matches what begins as YAML or JSON: stdin has no name that says what it is.
+// manifest matches the beginning of YAML or JSON, because stdin has no file name that tells the form.
 var manifest = regexp.MustCompile(`^(\x{feff})?(\s*(#.*)?\r?\n)*\s*` +
 	`(---|\{|\[|(apiVersion|kind|metadata|spec|items):(\s|$))`)
 
-// forTables refuses what only a table can use.
+// forTables refuses flags that only make sense for a table.
 func (o *planImport) forTables() error {
 	for _, flag := range []string{"column", "ignore-column", "default", "leave-out", "separator"} {
 		if o.given(flag) {
@@ -67,7 +67,7 @@ func (o *planImport) forTables() error {
 	return nil
 }
 
-// readFile reads the file or stdin, if it is not too large.
+// readFile reads the file or stdin, unless it is too large.
 func (o *planImport) readFile() ([]byte, error) {
 	in := o.In
 	if o.file == standardInput {
@@ -77,7 +77,7 @@ func (o *planImport) readFile() ([]byte, error) {
 		if err != nil {
 			return nil, exit.Fail(exit.NotFound, "", "%w", err)
 		}
-		defer file.Close() //nolint:errcheck // It is only read.
+		defer file.Close() //nolint:errcheck // The file is only read.
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))

@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// What becomes of a line of a plan.
+// These are the states of a line.
 const (
 	stateValid     = "valid"     // by itself; no server was asked
 	stateNew       = "new"       // it would be created
@@ -32,7 +32,7 @@ const (
 	stateUntried   = "untried"   // the import ended before
 )
 
-// step is a line of a plan: an object, and what became of it.
+// step is a line of a plan, with its object and its state.
 type step struct {
 	Line      int    `json:"line"`
 	Kind      string `json:"kind"`
@@ -46,7 +46,7 @@ type step struct {
 	code   int // of the program, if the line failed
 }
 
-// stepsOf are the lines of a plan: pools, then claims.
+// stepsOf returns the lines of a plan: first the pools, then the claims.
 func stepsOf(p *plan.Plan) []*step {
 	steps := make([]*step, 0, len(p.Pools)+len(p.Claims))
 	add := func(line int, block string, object client.Object) {
@@ -64,7 +64,7 @@ func stepsOf(p *plan.Plan) []*step {
 	return steps
 }
 
-// printNames prints the objects as -o name of kubectl does.
+// printNames prints the objects as kubectl -o name does.
 func printNames(w io.Writer, steps []*step) error {
 	for _, s := range steps {
 		screen.Line(w, "ip%s.%s/%s", s.Kind, ipamv1alpha1.GroupName, s.Name)
@@ -72,8 +72,7 @@ func printNames(w io.Writer, steps []*step) error {
 	return nil
 }
 
-// compare finds which lines are there already. Those that are there as something else are added to
-// what is wrong.
+// compare finds the lines whose objects exist already. If an existing object is different, it adds a fault.
 func compare(ctx context.Context, c client.Client, steps []*step, found *faults) error {
 	pools, claims, err := thereFor(ctx, c, steps)
 	if err != nil {
@@ -102,12 +101,13 @@ func compare(ctx context.Context, c client.Client, steps []*step, found *faults)
 	return nil
 }
 
-// thereFor reads the pools of the workspace, if a plan has pools, and the claims of the namespaces of a plan.
+// thereFor reads the existing pools of the workspace, if a plan has pools, and the existing claims of the plan's
+// namespaces.
 func thereFor(
 	ctx context.Context, c client.Client, steps []*step,
 ) ([]ipamv1alpha1.IPPool, map[client.ObjectKey]*ipamv1alpha1.IPClaim, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
-	// a user of one namespace may not read them
+	// A user of one namespace may not read pools.
 	if slices.ContainsFunc(steps, func(s *step) bool { return s.Kind == "pool" }) {
 		if err := c.List(ctx, pools); err != nil {
 			return nil, nil, err
@@ -130,14 +130,14 @@ func thereFor(
 	return pools.Items, claims, nil
 }
 
-// comparePool looks for a pool among those that are there, and says what is in its way.
+// comparePool compares a pool with the existing ones, and returns what is in its way; empty: nothing is.
 func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPool) (string, error) {
 	if at := slices.IndexFunc(there, func(p ipamv1alpha1.IPPool) bool { return p.Name == pool.Name }); at >= 0 {
 		s.State = stateUnchanged
 		return differentPool(pool, &there[at])
 	}
 	if pool.Spec.Carved() {
-		return "", nil // the pool that it is carved from says whether the block is free
+		return "", nil // its parent tells whether the block is free
 	}
 	block, err := netip.ParsePrefix(string(pool.Spec.CIDR))
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 		other := &there[i]
 		taken, err := netip.ParsePrefix(facts.CIDR(other))
 		if err != nil || other.Spec.Carved() || !taken.Overlaps(block) {
-			continue // a child pool has its block from a root pool, which counts
+			continue // the root pool above it is compared instead
 		}
 		if domain := pool.Spec.AddressDomain; domain != "" && domain == other.Spec.AddressDomain {
 			continue
@@ -171,7 +171,7 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 	return "", nil
 }
 
-// differentPool says in what a pool that is there differs, or why it has no block; empty if neither.
+// differentPool says how an existing pool differs, or why it has no block; empty if it is the same, and has its block.
 func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 	if !there.DeletionTimestamp.IsZero() {
 		return fmt.Sprintf("pool %s is being deleted: import the plan again when it is gone", pool.Name), nil
@@ -201,7 +201,7 @@ func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 		pool.Name, listed(differs), pool.Name), nil
 }
 
-// immutable reports whether a field of a pool that is there cannot be changed.
+// immutable reports whether a field of an existing pool cannot be changed.
 func immutable(field string, there *ipamv1alpha1.IPPool) bool {
 	switch field {
 	case "spec.cidr", "spec.ipFamily", "spec.parentPoolRef", "spec.parentClassName", "spec.address", "spec.prefixLength":
@@ -213,8 +213,8 @@ func immutable(field string, there *ipamv1alpha1.IPPool) bool {
 	}
 }
 
-// differentClaim says what a claim that is there has instead; empty if it holds what the plan
-// asks for, whatever it asked for itself.
+// differentClaim says what an existing claim holds instead; empty if the claim holds what the plan asks for, whatever
+// the claim itself has asked for.
 func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	name := facts.Name(claim)
 	if !there.DeletionTimestamp.IsZero() {
@@ -233,12 +233,12 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	}
 	have.ClassName, have.PoolRef, have.PoolSelector = held.ClassName, &held.Pool, nil
 	have.PrefixLength, have.IPFamily, have.UnmetPolicy = wanted.PrefixLength, wanted.IPFamily, wanted.UnmetPolicy
-	have.Number = wanted.Number // an address says its number
+	have.Number = wanted.Number // the address follows from the number
 	if wanted.ClassName == "" {
 		have.ClassName = ""
 	}
 	if wanted.PoolRef == nil || equality.Semantic.DeepEqual(wanted.PoolRef, there.Spec.PoolRef) {
-		have.PoolRef = wanted.PoolRef // a status leaves out the claim's own workspace, a spec may name it
+		have.PoolRef = wanted.PoolRef // the status leaves out the claim's own workspace, while the spec may name it
 	}
 	if wanted.ReclaimPolicy == "" {
 		have.ReclaimPolicy = ""

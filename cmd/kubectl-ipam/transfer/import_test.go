@@ -29,9 +29,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// A claim that holds the block of the plan is the same, whatever it asked for; one that holds
-// another, or has another owner, is not.
-func TestDifferentClaim(t *testing.T) {
+// A claim that holds the block of the plan is the same, whatever it has asked for. If it holds another block, or has
+// another owner, it is different.
+func TestDifferentClaim_ComparesBlockAndOwner(t *testing.T) {
 	t.Parallel()
 	there := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse)), "10.0.0.0/28", ipamv1alpha1.PoolRef{Name: "p"})
 	there.Status.ClassName = "internal"
@@ -62,8 +62,8 @@ func TestDifferentClaim(t *testing.T) {
 	}
 }
 
-// A server that goes away while an import creates decides how it ends, whatever failed meanwhile.
-func TestImport_EndedBy(t *testing.T) {
+// If a server goes away while an import creates objects, this decides the exit code, whatever other lines have failed.
+func TestImport_EndsWithTheCodeOfALostServer(t *testing.T) {
 	t.Parallel()
 	for want, ended := range map[int]error{
 		exit.Unavailable: &url.Error{Op: "Post", Err: errors.New("connection refused")},
@@ -81,8 +81,8 @@ func TestImport_EndedBy(t *testing.T) {
 	}
 }
 
-// A claim from a pool that was not created is not tried; any other claim is.
-func TestImport_SkipClaims(t *testing.T) {
+// If a pool was not created, its claims are not tried. All other claims are.
+func TestImport_SkipsClaimsOfAMissingPool(t *testing.T) {
 	t.Parallel()
 	pool := &step{Line: 2, Kind: "pool", Name: "p", State: stateFailed, code: exit.Conflict, object: gen.Pool("p")}
 	want := map[*step]string{
@@ -100,9 +100,9 @@ func TestImport_SkipClaims(t *testing.T) {
 	}
 }
 
-// A pool that exists and has no block is a line that is wrong, with the reason. So is one in the way of another one: a pool of
-// the same block is told apart from one that overlaps.
-func TestImport_PoolsThatAreThere(t *testing.T) {
+// If a pool of the plan exists without a block, its line is wrong, and the message says why. So is the line of a pool
+// that an existing pool is in the way of. The message says whether that pool has the same block, or overlaps.
+func TestImport_ComparesExistingPools(t *testing.T) {
 	t.Parallel()
 	there := *stage.Ready(gen.Pool("dc", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
 	for cidr, want := range map[ipamv1alpha1.CIDR]string{
@@ -124,14 +124,14 @@ func TestImport_PoolsThatAreThere(t *testing.T) {
 	}
 }
 
-// unmetBy makes the error of a server that refuses a claim for a reason.
+// unmetBy returns the error of a server that refuses a claim for this reason.
 func unmetBy(code int32, reason ipamv1alpha1.Reason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
 }
 
-// What the server refuses decides how an import ends.
-func TestImport_RefusedBy(t *testing.T) {
+// If the server refuses lines, the exit code is that of the refusal.
+func TestImport_EndsWithTheCodeOfARefusal(t *testing.T) {
 	group, pools := ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), ipamv1alpha1.Resource("ippools")
 	for _, test := range []struct {
 		kind string
@@ -162,8 +162,8 @@ func TestImport_RefusedBy(t *testing.T) {
 	}
 }
 
-// An import whose server goes away counts what was created, what may be, and what was not tried.
-func TestImport_ServerGoesAway(t *testing.T) {
+// If the server goes away, the output says how many lines were created, may have been created, and were not tried.
+func TestImport_CountsLinesWhenTheServerGoesAway(t *testing.T) {
 	s := stage.New(t)
 	pools := []string{"a", "b", "c", "d", "e"}
 	steps := make([]*step, len(pools))
@@ -187,8 +187,8 @@ func TestImport_ServerGoesAway(t *testing.T) {
 	}
 }
 
-// Without a terminal, a long import says every few seconds how far it is.
-func TestImport_Progress(t *testing.T) {
+// Even without a terminal, a long import prints its progress every few seconds.
+func TestImport_PrintsItsProgress(t *testing.T) {
 	s := stage.New(t)
 	now := stage.Noon
 	s.Now = func() time.Time { now = now.Add(time.Second); return now }
@@ -202,9 +202,9 @@ func TestImport_Progress(t *testing.T) {
 	}
 }
 
-// One run names what is wrong with cells, names and overlaps, with what is there, and with what the
-// server refuses. A line that is wrong is not asked about.
-func TestImport_AllFaultsAtOnce(t *testing.T) {
+// A single run names all faults: in cells, names and overlaps, compared with existing objects, and refusals by the
+// server. The server is not asked about a line that is wrong already.
+func TestImport_NamesAllFaultsAtOnce(t *testing.T) {
 	s := stage.New(t)
 	there := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
 	var creates sync.Map // the import creates several objects at once
@@ -245,8 +245,8 @@ func TestImport_AllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// A message that says what to do is not followed by the same in other words.
-func TestImport_RemedyOnce(t *testing.T) {
+// If a message says what to do, no advice follows that says the same in other words.
+func TestImport_AdvisesOnce(t *testing.T) {
 	for message, want := range map[string]string{
 		"there is no pool \"p\" here; name one that exists, create it, or ask its owner to share it": "PoolNotFound: there is no pool \"p\" here; name one that exists, create it, or ask its owner to share it",
 		"pool \"p\" is not ready": "PoolNotFound: pool \"p\" is not ready; " + ipamv1alpha1.ReasonPoolNotFound.Remedy(),
@@ -264,8 +264,8 @@ func TestImport_RemedyOnce(t *testing.T) {
 	}
 }
 
-// Ranges are created from the largest to the smallest, and blocks when all of these are there. The claims in a range that is not there are
-// not tried.
+// Ranges are created from the largest to the smallest, and then blocks. If a range could not be created, the claims in
+// it are not tried.
 func TestImport_CreatesRangesFirst(t *testing.T) {
 	t.Parallel()
 	red, app := gen.Within("network", "red"), gen.Within("network", "red", "subnet", "app")
@@ -297,8 +297,8 @@ func TestImport_CreatesRangesFirst(t *testing.T) {
 	}
 }
 
-// A claim that nobody can answer when it is checked, and when it is created, is created once more.
-func TestImport_AsksAgainWhereNobodyCanTell(t *testing.T) {
+// If nobody can answer a claim when it is checked, nor when it is created, it is created again a moment later.
+func TestImport_TriesAgainIfNobodyCanTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := stage.Server(t, interceptor.Funcs{Create: func(ctx context.Context, server client.WithWatch, object client.Object, options ...client.CreateOption) error {

@@ -1,4 +1,4 @@
-// Package ui is kubectl ipam ui: it reads what the pages show, and serves them.
+// Package ui has the command kubectl ipam ui, which serves the pages of package page.
 package ui
 
 import (
@@ -80,7 +80,7 @@ func (o *command) run(ctx context.Context) error {
 	return serve(ctx, server, listener)
 }
 
-// serve serves until the context ends. It does not wait for requests then: they only read.
+// serve serves until the context ends. It does not wait for requests at the end, because they only read.
 func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -90,7 +90,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener) erro
 	return nil
 }
 
-// browse opens an address in the browser of the user. If that fails, the user can open it.
+// browse opens an address in the user's browser. If this fails, the user can still open it.
 func (o *command) browse(ctx context.Context, address string) {
 	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
 	if words == nil {
@@ -101,13 +101,14 @@ func (o *command) browse(ctx context.Context, address string) {
 		o.Say("no browser was opened: %v", err)
 		return
 	}
-	go func() { _ = browser.Wait() }() // ends with the browser, or with the context
+	go func() { _ = browser.Wait() }() // it ends with the browser, or with the context
 }
 
-// pageSource reads what the pages show, as the commands do.
+// pageSource reads the data of the pages in the same way as the commands do.
 type pageSource struct{ *session.Session }
 
-// Read implements [page.Source]. What the caller may not read is left out; if that is all, it is an error.
+// Read implements [page.Source]. It leaves out kinds that the caller may not read. If the caller may read none, it
+// returns an error.
 func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	r, err := s.View(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// servedTo serves one pool and one class to a user with the right to read the given kinds alone.
+// servedTo serves a pool and a class to a user who may read only the given kinds.
 func servedTo(t *testing.T, readable ...string) *httptest.Server {
 	t.Helper()
 	lists := map[string]any{
@@ -43,7 +43,7 @@ func servedTo(t *testing.T, readable ...string) *httptest.Server {
 	return server
 }
 
-// An admin of pools or of classes on the platform sees these, and no claims. A user without any right to read gets the refusal.
+// An admin of pools or classes on the platform sees these, and no claims. A user who may read nothing gets an error.
 func TestRead_LeavesOutWhatMayNotBeRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		readable       []string

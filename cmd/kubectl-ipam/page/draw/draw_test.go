@@ -23,7 +23,7 @@ func block(prefix string, kind draw.Kind, label string) draw.Block {
 	return draw.Block{Prefix: netip.MustParsePrefix(prefix), Kind: kind, Label: label}
 }
 
-// office has a block of each kind.
+// office returns a map that has a block of each kind.
 func office() draw.Map {
 	m := draw.Map{Window: netip.MustParsePrefix("192.0.2.0/24"), Blocks: []draw.Block{
 		block("192.0.2.0/28", draw.Kept, ""), block("192.0.2.240/28", draw.Kept, ""),
@@ -35,12 +35,12 @@ func office() draw.Map {
 	return m
 }
 
-// linked names a box by its prefix, and leads to it.
+// linked returns the shape of a box whose name and link are its prefix.
 func linked(box draw.Box) draw.Shape {
 	return draw.Shape{Link: "/pool/lab?block=" + box.Prefix.String(), Name: box.Prefix.String() + ", " + box.Kind.String(), Picked: box.Prefix.Bits() == 26}
 }
 
-func TestFigure(t *testing.T) {
+func TestFigure_MatchesItsPictures(t *testing.T) {
 	t.Parallel()
 	shared := office()
 	shared.Rest = draw.Unseen
@@ -64,7 +64,7 @@ func TestFigure(t *testing.T) {
 	golden(t, "plain", string(plain))
 }
 
-// golden fails the test unless a picture is what its file has.
+// golden fails the test unless a picture is that in its file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".svg")
@@ -77,7 +77,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The boxes of any map are the whole window, each address once, and as few as the limit allows.
+// The boxes of a map cover each address of the window once. There are no more boxes than the limit allows.
 func TestBoxes_CoverTheWindow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -103,7 +103,7 @@ func TestBoxes_CoverTheWindow(t *testing.T) {
 	}
 }
 
-// scattered are blocks in a window, which may overlap.
+// scattered returns random blocks in a window. They may overlap.
 func scattered(random *rand.Rand, window netip.Prefix, count int) []draw.Block {
 	blocks := make([]draw.Block, count)
 	for i := range blocks {
@@ -119,7 +119,7 @@ func scattered(random *rand.Rand, window netip.Prefix, count int) []draw.Block {
 	return blocks
 }
 
-// after is the address behind a prefix, the zero Addr behind the last one.
+// after returns the first address after a prefix; the zero Addr if the prefix is the last.
 func after(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for at := p.Bits(); at < len(bytes)*8; at++ {
@@ -129,8 +129,8 @@ func after(p netip.Prefix) netip.Addr {
 	return last.Next()
 }
 
-// A million blocks make no more shapes than a few.
-func TestFigure_OfAMillionBlocks(t *testing.T) {
+// The figure of a million blocks has no more shapes than that of a few.
+func TestFigure_LimitsTheShapesOfAMillionBlocks(t *testing.T) {
 	t.Parallel()
 	m := million()
 	f := m.Figure("Pool", "A map", linked)
@@ -147,7 +147,7 @@ func TestFigure_OfAMillionBlocks(t *testing.T) {
 	}
 }
 
-// million is a /32 of IPv6 with a million /56.
+// million returns a map of an IPv6 /32 with a million blocks of length 56.
 func million() draw.Map {
 	m := draw.Map{Window: netip.MustParsePrefix("2001:db8::/32"), Blocks: make([]draw.Block, 1_000_000)}
 	for i := range m.Blocks {
@@ -169,8 +169,8 @@ func BenchmarkFigure_OfAMillionBlocks(b *testing.B) {
 	}
 }
 
-// Numbers of addresses are exact while people can read them.
-func TestCount(t *testing.T) {
+// Numbers of addresses are exact as long as people can read them.
+func TestCount_IsExactWhileLegible(t *testing.T) {
 	t.Parallel()
 	for digits, want := range map[string]string{
 		"0": "0", "112": "112", "1024": "1,024", "1048576": "1,048,576", "999999999": "999,999,999",

@@ -17,32 +17,32 @@ import (
 
 // Figure is a picture of a map.
 type Figure struct {
-	// Title and Description are what a screen reader says.
+	// Title and Description are read by screen readers.
 	Title, Description string
-	// Plain figures have no words and no links: they are for a glance.
+	// Plain is set for a figure without words and links, which shows the space at a glance.
 	Plain  bool
 	Shapes []Shape
 }
 
-// Shape is a box with what is written on it.
+// Shape is a box in a figure, with the text in it.
 type Shape struct {
 	Box
-	// Link is where the box leads, and Name what it is: for screen readers, and when it is pointed at.
+	// Link is where the box leads. Name says what it is, to screen readers and under the pointer.
 	Link, Name string
-	// Picked is set on the box whose details are shown.
+	// Picked is set for the box whose details are shown.
 	Picked bool
 	Lines  []Line
 }
 
-// Line is a line of text in a picture.
+// Line is a line of text in a figure.
 type Line struct {
 	X, Y float64
 	Text string
-	// Head is the first line of a box, and Large a line that is legible on a phone, too.
+	// Head is set for the first line of a box, and Large for a line that can be read on a phone, too.
 	Head, Large bool
 }
 
-// Figure draws a map. link names a box and says where it leads; without it the figure is plain.
+// Figure draws a map. link returns the name and the link of a box; without link the figure is plain.
 func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
 	f := Figure{Title: title, Description: description, Plain: link == nil}
 	var picked []Shape
@@ -58,7 +58,7 @@ func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
 		}
 		f.Shapes = append(f.Shapes, shape)
 	}
-	f.Shapes = append(f.Shapes, picked...) // what is drawn last lies on top: its border is drawn whole
+	f.Shapes = append(f.Shapes, picked...) // the last shapes are drawn on top, so that their borders are whole
 	return f
 }
 
@@ -67,15 +67,16 @@ var source string
 
 var figure = template.Must(template.New("figure").Parse(source))
 
-// SVG writes the figure. Texts are escaped, and unprintable characters in them spelled out. Fills are
-// patterns that the page around it defines, named fill- and the kind.
+// SVG writes the figure as SVG. It escapes texts, and unprintable characters in them. The page that contains the figure
+// has to define the patterns of the fills. Their names are fill- and the kind.
 func (f Figure) SVG() (template.HTML, error) {
 	var out strings.Builder
 	err := figure.Execute(&out, f)
 	return template.HTML(out.String()), err //nolint:gosec // the output of html/template
 }
 
-// Fill is the pattern of a shape. A Mixed one is darker the fuller it is, in five steps.
+// Fill returns the name of the pattern that fills a shape. A Mixed shape has one of five patterns, the darker the
+// fuller it is.
 func (s Shape) Fill() string {
 	if s.Kind != Mixed {
 		return "fill-" + s.Kind.String()
@@ -84,7 +85,7 @@ func (s Shape) Fill() string {
 	return fmt.Sprintf("fill-mixed-%d", min(int(s.Share*steps), steps-1))
 }
 
-// Percent is the share of a Mixed shape that is not free.
+// Percent returns how much of a Mixed box is not free.
 func (b Box) Percent() string {
 	switch percent := b.Share * 100; {
 	case percent < 1:
@@ -96,7 +97,7 @@ func (b Box) Percent() string {
 	}
 }
 
-// The room that text needs.
+// These are the sizes of text.
 const (
 	charWidth  = 7.6
 	lineHeight = 17
@@ -104,7 +105,7 @@ const (
 	largeWidth = 250
 )
 
-// lines are the texts that fit into a box: its prefix, or at least its length, and what holds it.
+// lines returns the texts that fit into a box: its prefix, or else its length, and what holds it.
 func lines(b Box) []Line {
 	room := int((b.W - margin) / charWidth)
 	if b.H < lineHeight+2 || room < 3 {
@@ -133,7 +134,7 @@ func lines(b Box) []Line {
 	return out
 }
 
-// notes are what is said below the prefix of a box.
+// notes returns what is written below the prefix of a box.
 func notes(b Box, room int) []string {
 	said := map[Kind]string{Unseen: "not shown", Cooling: "free or cooling", Mixed: b.Percent(), Kept: "kept back"}[b.Kind]
 	if b.Kind == Free {
@@ -152,7 +153,7 @@ func notes(b Box, room int) []string {
 	return []string{said}
 }
 
-// clip shortens a text to so many characters.
+// clip cuts a text to this number of characters.
 func clip(text string, room int) string {
 	text = legible.Text(text)
 	if utf8.RuneCountInString(text) <= room {
@@ -161,8 +162,8 @@ func clip(text string, room int) string {
 	return string([]rune(text)[:room-1]) + "…"
 }
 
-// Count writes a number of addresses for people: exact with separators up to nine digits, then as
-// a power of two if it is one, else rounded, as 2.71×10²⁶.
+// Count writes a number of addresses for people. Up to nine digits it is exact, with separators. Beyond that it is a
+// power of two, if the number is one, or else rounded, such as 2.71×10²⁶.
 func Count(n *big.Int) string {
 	const separated = 9
 	if digits := n.String(); len(digits) <= separated {

@@ -1,11 +1,10 @@
-// Package draw lays out the space of a pool as nested boxes, and writes them as SVG. All of it is
-// pure: the same blocks give the same picture.
+// Package draw lays out the space of a pool as nested boxes, and writes them as SVG. All of it is pure: the same blocks
+// always give the same picture.
 //
-// A prefix is halved as its address is: by a vertical cut, then a horizontal one, in turn. The lower
-// half is on the left, or on top. So every prefix is one box, each box is a square or two squares
-// side by side, buddies lie next to each other, and addresses run from left to right and from top
-// to bottom, as text does. (This is a Z-order curve. A Hilbert curve keeps distant neighbours
-// closer, but turns at each level, so that readers do not find an address by eye.)
+// A prefix is cut into its two halves, by a vertical and a horizontal cut in turn. The lower half is on the left, or on
+// top. So every prefix is one box, each box is a square or two squares side by side, buddies lie next to each other,
+// and addresses run from left to right and from top to bottom, as text does. (This is a Z-order curve. A Hilbert curve
+// keeps distant neighbours closer, but turns at each level, so that readers cannot find an address by eye.)
 package draw
 
 import (
@@ -21,38 +20,38 @@ import (
 type Kind uint8
 
 const (
-	// Free is for the taking.
+	// Free is a block that can be allocated.
 	Free Kind = iota
-	// Unseen is free, or held by somebody whose blocks are not shown to the caller.
+	// Unseen is a block that is free, or held by somebody whose blocks the caller does not see.
 	Unseen
-	// Own is held by a claim of the current workspace.
+	// Own is a block that a claim of the current workspace holds.
 	Own
-	// Foreign is held by a claim of another workspace.
+	// Foreign is a block that a claim of another workspace holds.
 	Foreign
-	// Child is the block of a pool that was carved from this one.
+	// Child is the block of a pool that was carved from this pool.
 	Child
-	// Retained is kept by a reclaim policy, without a claim.
+	// Retained is a block that a reclaim policy keeps, without a claim.
 	Retained
-	// Kept is never handed out: reserved or excluded.
+	// Kept is a block that is never handed out, because it is reserved or excluded.
 	Kept
-	// Planned is where a claim would go.
+	// Planned is the block that a claim would get.
 	Planned
-	// Mixed has several blocks, which are too small to draw or too many.
+	// Mixed is a box with several blocks, which are too small or too many to draw.
 	Mixed
-	// Cooling is free, or was released a short while ago and is not allocated again yet.
+	// Cooling is a block that is free, or that was released a short time ago and is not allocated again yet.
 	Cooling
 )
 
 var kinds = [...]string{"free", "unseen", "own", "foreign", "child", "retained", "kept", "planned", "mixed", "cooling"}
 
-// String is the name of the kind in classes and patterns.
+// String returns the name of the kind in CSS classes and patterns.
 func (k Kind) String() string { return kinds[k] }
 
-// Block is a block with what is known of it.
+// Block is a prefix, with what is known of it.
 type Block struct {
 	Prefix netip.Prefix
 	Kind   Kind
-	// Label names the holder, and Short does so where there is little room; both may be empty.
+	// Label names the holder. Short does so where there is little space. Both may be empty.
 	Label, Short string
 }
 
@@ -60,32 +59,32 @@ type Block struct {
 type Map struct {
 	// Window is the part of the space that is drawn.
 	Window netip.Prefix
-	// Blocks are in order, as [Sort] makes it. Those outside the window are left out.
+	// Blocks must be sorted as by [Sort]. Those outside the window are not drawn.
 	Blocks []Block
 	// Rest is what is known of the addresses between the blocks: Free, Cooling or Unseen.
 	Rest Kind
-	// Limit is the largest number of boxes; 0 is 1000.
+	// Limit is the largest number of boxes; 0 means 1000.
 	Limit int
-	// Least is the smallest area of a box that is cut further; 0 is 100, a ten by ten of the 1024 by 512.
+	// Least is the smallest area of a box that is cut further; 0 means 100, which is 10 by 10 in a picture of 1024 by 512.
 	Least float64
 }
 
-// The size of a picture.
+// This is the size of a picture.
 const (
 	Width  = 1024
 	Height = 512
 )
 
-// Box is a prefix with its place in the picture.
+// Box is a block with its place in the picture.
 type Box struct {
 	Block
 	X, Y, W, H float64
-	// Blocks is how many blocks a Mixed box has, and Share how much of it is not free: 0 to 1.
+	// Blocks is the number of blocks in a Mixed box. Share is how much of the box is not free, from 0 to 1.
 	Blocks int
 	Share  float64
 }
 
-// Sort puts blocks in the order that a Map needs: by address, the larger first.
+// Sort sorts blocks as a Map needs them: by address, and larger ones first.
 func Sort(blocks []Block) {
 	order := func(a, b Block) int { return a.Prefix.Compare(b.Prefix) }
 	if !slices.IsSortedFunc(blocks, order) {
@@ -93,16 +92,16 @@ func Sort(blocks []Block) {
 	}
 }
 
-// part is a prefix that is to be drawn, with its blocks: those from first to before last, and
-// the one that covers it, if one does.
+// part is a prefix that is to be drawn. Its blocks are those from first to before last. over is a block that covers all
+// of the part; nil: none does.
 type part struct {
 	box         Box
 	first, last int
 	over        *Block
 }
 
-// Boxes cuts the window until each box is of one kind, too small to cut, or one of as many as the
-// limit allows. The largest boxes are cut first.
+// Boxes cuts the window into boxes. It cuts the largest first. It does not cut a box of one kind, nor one that is too
+// small, and it stops at the limit.
 func (m Map) Boxes() []Box {
 	limit, least := m.Limit, m.Least
 	if limit == 0 {
@@ -130,7 +129,7 @@ func (m Map) Boxes() []Box {
 	return done
 }
 
-// whole is the window, as one part.
+// whole returns the window as one part.
 func (m Map) whole() part {
 	p := part{box: Box{Block: Block{Prefix: m.Window.Masked()}, W: Width, H: Height}}
 	p.first = sort.Search(len(m.Blocks), func(i int) bool {
@@ -147,8 +146,8 @@ func (m Map) whole() part {
 	return p
 }
 
-// plain finds out what a part is, and reports whether it needs no cut: it is covered by a block,
-// or has none.
+// plain finds out the kind of a part. It returns true if the part need not be cut, because one block covers it or no
+// block is in it.
 func (m Map) plain(p *part) bool {
 	prefix := p.box.Prefix
 	for p.first < p.last && m.Blocks[p.first].Prefix.Bits() <= prefix.Bits() {
@@ -168,7 +167,7 @@ func (m Map) plain(p *part) bool {
 	return false
 }
 
-// share is how much of a part its blocks cover. A block inside another is not counted again.
+// share returns how much of a part its blocks cover. It counts a block inside another one only once.
 func (m Map) share(p part) float64 {
 	sum, end := 0.0, netip.Prefix{}
 	for _, b := range m.Blocks[p.first:p.last] {
@@ -181,7 +180,7 @@ func (m Map) share(p part) float64 {
 	return min(sum, 1)
 }
 
-// halves cuts a part: side by side if it is wide, else one above the other.
+// halves cuts a part into two, which lie side by side if the part is wide, and otherwise one above the other.
 func (m Map) halves(p part) (low, high part) {
 	low, high = p, p
 	low.box, high.box = Box{X: p.box.X, Y: p.box.Y}, Box{X: p.box.X, Y: p.box.Y}
