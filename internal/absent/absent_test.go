@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// A server that has just started answers 404 about kinds that it does not serve yet,
-// which is no word on their objects.
+// A server that has just started answers 404 for kinds that it does not serve yet. That says nothing about their
+// objects.
 func TestObject(t *testing.T) {
 	t.Parallel()
 	bindings := schema.GroupResource{Group: "apis.kcp.io", Resource: "apibindings"}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A release tells the linker its version, and a program without any says so.
-func TestVersion_IsThatOfTheLinker(t *testing.T) {
+// Version returns the version that the linker was given, as in a release, and "unknown" if there is none.
+func TestVersion_ReturnsTheLinkersVersion(t *testing.T) {
 	for flags, want := range map[string]string{
 		"-X github.com/kcp-ipam/ipam/internal/build.version=v9.8.7": "v9.8.7",
 		"": "unknown",

@@ -28,9 +28,9 @@ func Halves(p netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(p.Masked().Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
 }
 
-// Edges returns the prefixes that make up the leading and the trailing blocks of a prefix, from its two ends inwards. A
-// unit is the length of one of these blocks; 0, or more than the family has, is a single address. They end with the
-// prefix.
+// Edges returns the prefixes that make up the leading and the trailing blocks of a prefix, from its two ends inwards.
+// unit is the prefix length of a block; 0, or a length beyond that of the family, means single addresses. If there
+// are fewer blocks than asked for, Edges returns the whole prefix.
 func Edges(p netip.Prefix, unit int, leading, trailing int32) []netip.Prefix {
 	if bits := p.Addr().BitLen(); unit == 0 || unit > bits {
 		unit = bits
@@ -39,7 +39,7 @@ func Edges(p netip.Prefix, unit int, leading, trailing int32) []netip.Prefix {
 	return append(edge(p.Masked(), unit, int64(leading), Halves), edge(p.Masked(), unit, int64(trailing), fromEnd)...)
 }
 
-// edge returns the prefixes that make up n blocks of a prefix, from the end on that is in its near half.
+// edge returns the prefixes that make up n blocks of a prefix, counted from the end that lies in its near half.
 func edge(p netip.Prefix, unit int, n int64, halves func(netip.Prefix) (near, far netip.Prefix)) []netip.Prefix {
 	below := max(unit-p.Bits(), 0)
 	switch all := int64(1) << min(below, 62); { // more than any n

@@ -54,7 +54,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// The edges of a prefix are as many blocks as are asked for, and end with it.
+// Edges returns as many blocks as are asked for, but none outside of the prefix.
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

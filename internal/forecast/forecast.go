@@ -20,7 +20,7 @@ type Window struct {
 	Length time.Duration
 }
 
-// Windows are those of every forecast, the shortest first.
+// Windows are the windows of each forecast, the shortest first.
 var Windows = []Window{{"day", Day}, {"week", 7 * Day}, {"month", 30 * Day}}
 
 // State says whether a forecast has a time.
@@ -43,8 +43,8 @@ type Forecast struct {
 	In    time.Duration // if it Fills; 0: it is full
 }
 
-// Full is the forecast by the rate of a window, of a pool with so many used and free addresses
-// now. What was used when the window began is known to the hour for the last day, and else to the day.
+// Full returns the forecast, by the rate of a window, for a pool that now has these numbers of used and free
+// addresses. The use at the window's begin is known to the hour for the last day, and else to the day.
 func (s Samples) Full(now time.Time, used, free *big.Int, w Window) Forecast {
 	began := now.Add(-w.Length)
 	var base *big.Int
@@ -71,7 +71,7 @@ func (s Samples) Full(now time.Time, used, free *big.Int, w Window) Forecast {
 	return Forecast{Fills, time.Duration(windows * float64(w.Length))}
 }
 
-// String is the forecast in words: "full in 12 days", "not full at this rate", "too little data".
+// String says the forecast in words: "full in 12 days", "not full at this rate", "too little data".
 func (f Forecast) String() string {
 	switch {
 	case f.State == TooLittle:

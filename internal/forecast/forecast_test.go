@@ -10,7 +10,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// after records used addresses at hours since noon.
+// after records the points: each is a number of hours since noon, and the number of addresses used then.
 func after(t *testing.T, points ...int64) Samples {
 	t.Helper()
 	var s Samples
@@ -55,8 +55,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// All numbers of an IPv6 pool count, also those that a float64 does not tell apart.
-func TestFull_OfManyAddresses(t *testing.T) {
+// All addresses of an IPv6 pool count, also those that a float64 is too coarse to count.
+func TestFull_CountsTheAddressesOfAHugePool(t *testing.T) {
 	huge := new(big.Int).Lsh(big.NewInt(1), 120)
 	s, _ := Samples(nil).Record(noon, huge)
 	if got := s.Full(noon.Add(Day), new(big.Int).Add(huge, big.NewInt(10)), big.NewInt(100), Windows[0]); got.In != 10*Day {
@@ -64,7 +64,7 @@ func TestFull_OfManyAddresses(t *testing.T) {
 	}
 }
 
-// A sample is an hour after the last, and different.
+// Record adds a sample only an hour after the last one, and only if the number has changed.
 func TestRecord(t *testing.T) {
 	s := after(t, 0, 10)
 	for name, tt := range map[string]struct {
@@ -87,8 +87,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Two months of changes in every minute: the samples stay few, and the forecasts are those by what
-// was really used, to the day.
+// With a change in every minute of two months, the samples stay few, and the forecasts are exact to a day.
 func TestRecord_StaysSmall(t *testing.T) {
 	var s Samples
 	most := 0
@@ -102,9 +101,9 @@ func TestRecord_StaysSmall(t *testing.T) {
 		t.Errorf("there were %d samples, want 60 at most", most)
 	}
 	for _, w := range Windows {
-		// A minute takes an address, so that as many are left as days.
+		// Each minute takes one address, so the free addresses last for ten days.
 		got := s.Full(now, big.NewInt(60*24*60), big.NewInt(10*24*60), w)
-		known := Day // to the day, and for the last day to the hour
+		known := Day // the use at the window's begin is known to the day, for the last day to the hour
 		if w.Length == Day {
 			known = time.Hour
 		}
@@ -123,7 +122,7 @@ func TestParse_Refuses(t *testing.T) {
 	}
 }
 
-// What is read is written in the same way, and nothing that is written by hand breaks a forecast.
+// Samples that Parse reads are written in the same way, and no text written by hand breaks a forecast.
 func FuzzParse(f *testing.F) {
 	f.Add("1772366400=10 1772370000=11")
 	f.Add("-9223372036854775808=340282366920938463463374607431768211456 9223372036854775807=0")

@@ -14,9 +14,9 @@ import (
 const (
 	// pause is the least time between two samples.
 	pause = time.Hour
-	// fine is for how long every sample is kept; of older ones, the last of each day.
+	// fine is the age up to which all samples are kept. Of older samples, the last one of each day is kept.
 	fine = 25 * time.Hour
-	// longest is how much text is read.
+	// longest is the length of the longest text that Parse reads, in bytes.
 	longest = 16 << 10
 )
 
@@ -26,11 +26,11 @@ type Sample struct {
 	Used *big.Int
 }
 
-// Samples are those of one pool, the oldest first. The zero value has none. They are not changed
-// once they are made, so that they may be read by several goroutines.
+// Samples are the samples of one pool, the oldest first. The zero value has none. They are not changed once they are
+// made, so several goroutines may read them.
 type Samples []Sample
 
-// Parse reads what String writes. It refuses all other text, also that of samples in another order.
+// Parse reads a text that String has written. It refuses all other text, also samples in another order.
 func Parse(text string) (Samples, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("the samples take %d bytes, and may take %d", len(text), longest)
@@ -67,9 +67,9 @@ func (s Samples) String() string {
 	return b.String()
 }
 
-// Record is the samples with one more, if the number has changed and the last sample is an hour
-// old. If it is younger, wait is the time until then; else wait is 0. Samples that no forecast needs
-// any longer are left out: a month takes 57 at most.
+// Record returns the samples with a new one, if the number has changed and the last sample is an hour old. If that is
+// younger, wait is the time until then; else wait is 0. Samples that no forecast needs any longer are left out: the
+// samples of a month are 57 at most.
 func (s Samples) Record(now time.Time, used *big.Int) (next Samples, wait time.Duration) {
 	now = now.UTC().Truncate(time.Second)
 	if len(s) > 0 {
@@ -88,7 +88,7 @@ func (s Samples) Record(now time.Time, used *big.Int) (next Samples, wait time.D
 	return next.thin(now), 0
 }
 
-// thin leaves out what no forecast needs.
+// thin leaves out the samples that no forecast needs.
 func (s Samples) thin(now time.Time) Samples {
 	var kept Samples
 	for i, sample := range s {

@@ -1,5 +1,5 @@
-// Package lookup has the question who holds and held an address, and its answer, as the controller serves them at
-// its socket and to people with a role.
+// Package lookup defines the query for the present and former holders of addresses, and its answer. The controller
+// serves both at its socket, and over HTTPS to people with a role.
 package lookup
 
 import (
@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// Path is where a controller answers over HTTPS. It is the path of the right to ask, too: that to get it.
+	// Path is the path at which a controller answers over HTTPS. The right to get this path is the right to ask, too.
 	Path = "/history"
-	// Address is the name of the ConfigMap beside the controller's service account that says where that is.
+	// Address is the name of the ConfigMap beside the controller's service account that says where the controller
+	// answers.
 	Address = "ipam-address"
-	// URL is its key for the URL before Path.
+	// URL is the ConfigMap's key for the URL that comes before Path.
 	URL = "url"
-	// CA is its key for the CAs that signed the controller's certificate, as PEM. Without them: those that the system
-	// trusts.
+	// CA is the ConfigMap's key for the CAs that signed the controller's certificate, as PEM. If it is absent, the
+	// system's CAs are trusted.
 	CA = "ca.crt"
 	// Role is the ClusterRole for people who may ask.
 	Role = "ipam-history-viewer"
@@ -33,7 +34,7 @@ type Answer struct {
 	Revision int64 `json:"revision"`
 	// Holders, in the order in which they got their blocks. Never nil.
 	Holders []Holder `json:"holders"`
-	// More: earlier ones are left out, by the query's limit.
+	// More: earlier holders are left out, because of the query's limit.
 	More bool `json:"more,omitempty"`
 	// Unreadable are the errors of the first keys that cannot be read. Holders may be missing because
 	// of them.
@@ -43,13 +44,13 @@ type Answer struct {
 // Holder is a claim or child pool and the time in which it has or had a block.
 type Holder struct {
 	Prefix netip.Prefix `json:"prefix"`
-	// From and Until say when. Until is absent while the holder has the block.
+	// From and Until bound that time. Until is absent while the holder has the block.
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until,omitzero"`
-	// Cause is why it ended, and CoolsUntil when the block was to be free again.
+	// Cause is why that time ended, and CoolsUntil when the block was to be free again.
 	Cause      string    `json:"cause,omitempty"`
 	CoolsUntil time.Time `json:"coolsUntil,omitzero"`
-	// State is that of the block; absent once the holder has let go.
+	// State is the state of the block; absent once the holder has let go of it.
 	State string `json:"state,omitempty"`
 
 	Cluster string `json:"cluster"`
@@ -75,8 +76,8 @@ type Holder struct {
 // UsualLimit is how many holders an answer has at most, unless the query says otherwise.
 const UsualLimit = 1000
 
-// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim
-// or a Scope.
+// Query selects tenures. A tenure must match all fields that are set. A query needs a Prefix, a Workspace, a Claim or
+// a Scope.
 type Query struct {
 	// Prefix: tenures of blocks that overlap it. With it, only a part of the history is read.
 	Prefix netip.Prefix `json:"prefix,omitzero"`
@@ -90,7 +91,7 @@ type Query struct {
 	At time.Time `json:"at,omitzero"`
 	// Since: tenures at this time, or later.
 	Since time.Time `json:"since,omitzero"`
-	// Limit is how many holders the answer has at most, the latest; 0: 1000.
+	// Limit is how many holders the answer has at most: the latest ones. 0: UsualLimit.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -152,8 +153,8 @@ func (q Query) Values() url.Values {
 	return v
 }
 
-// ParseQuery reads the parameters of a request. An unknown one is an error: without it the answer would say more than
-// was asked.
+// ParseQuery reads the parameters of a request. An unknown parameter is an error: without it, the answer would
+// contain more than was asked for.
 func ParseQuery(v url.Values) (q Query, err error) {
 	for name, values := range v {
 		for _, value := range values {
@@ -217,7 +218,7 @@ func (h Holder) FullName() string {
 // In names the holder's workspace, by its path if that is known.
 func (h Holder) In() string { return cmp.Or(h.Workspace, h.Cluster) }
 
-// Ending says in a few words what a holder's block is, or why its time ended.
+// Ending says in a few words why a holder's time with its block ended, or else the state of the block.
 func (h Holder) Ending() string {
 	words := []string{cmp.Or(h.Cause, h.State)}
 	if !h.CoolsUntil.IsZero() {

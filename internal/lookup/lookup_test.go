@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// An IPv4 address in IPv6 form is that address, alone or with a length: else its holders would not be found.
-func TestParsePrefix_IPv4InIPv6Form(t *testing.T) {
+// ParsePrefix reads an IPv4 address in IPv6 form as IPv4, alone or with a length. Else its holders would not be
+// found.
+func TestParsePrefix_ReadsIPv4InIPv6Form(t *testing.T) {
 	for text, want := range map[string]string{
 		"::ffff:10.0.0.7": "10.0.0.7/32", "::ffff:10.0.0.7/128": "10.0.0.7/32", "::ffff:10.0.0.0/120": "10.0.0.0/24", "2001:db8::/32": "2001:db8::/32",
 	} {
@@ -22,7 +23,7 @@ func TestParsePrefix_IPv4InIPv6Form(t *testing.T) {
 }
 
 // A query is read from the parameters of a request as it was written into them.
-func TestQuery_IsReadAsWritten(t *testing.T) {
+func TestParseQuery_ReadsWhatValuesWrites(t *testing.T) {
 	at := time.Date(2026, 3, 1, 14, 5, 0, 7, time.UTC)
 	for _, q := range []Query{
 		{Prefix: netip.MustParsePrefix("10.64.3.7/32"), At: at},
@@ -40,7 +41,7 @@ func TestQuery_IsReadAsWritten(t *testing.T) {
 	}
 }
 
-func TestParseQuery_RefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseQuery_RefusesUnknownParameters(t *testing.T) {
 	for _, sent := range []string{"", "prefx=10.0.0.1", "prefix=10.0.0.300", "prefix=10.0.0.1&at=yesterday", "claim=a&limit=-1", "scope=vpc-1", "claim=a&reserved=true"} {
 		v, err := url.ParseQuery(sent)
 		if err != nil {

@@ -3,7 +3,7 @@ package plural
 
 import "fmt"
 
-// Of returns a number with the word for one, or with that for any other number.
+// Of returns n with the word one if n is 1, else n with the word many.
 func Of[N ~int | ~string](n N, one, many string) string {
 	if fmt.Sprint(n) == "1" {
 		return "1 " + one

@@ -6,7 +6,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-func TestOf_OneIsSingular(t *testing.T) {
+func TestOf_UsesTheSingularForOne(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0 claims", 1: "1 claim", 2: "2 claims", 11: "11 claims"} {
 		if got := plural.Of(n, "claim", "claims"); got != want {

@@ -13,11 +13,11 @@ type Waiter[K, T comparable, V any] struct {
 	Key    K
 	Tenant string
 	Since  time.Time
-	Things []T // that it waits for; without any it only keeps the turn of its tenant
+	Things []T // the things that it waits for; a waiter without things only keeps the turn of its tenant
 	Value  V
 
 	turn *turn
-	put  uint64 // the number of the last Put of this waiter, counted by List.puts
+	put  uint64 // List.puts at the last Put of this waiter
 	left bool   // it is in the list no longer
 }
 

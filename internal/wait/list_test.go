@@ -38,7 +38,7 @@ func TestOn_LetsTenantsTakeTurns(t *testing.T) {
 
 // A tenant that begins to wait after others were served comes after the tenants whose turn is still to come, though its
 // waiter is the oldest.
-func TestOn_ANewTenantWaitsForItsTurn(t *testing.T) {
+func TestOn_LetsANewTenantWaitForItsTurn(t *testing.T) {
 	l := some()
 	l.Serve(0)
 	l.Put(5, "new", time.Unix(-1, 0), 0, 1)

@@ -135,8 +135,8 @@ type head[K, T comparable, V any] struct {
 	served uint64    // a copy of turn.served, from when the head took its place in the heap
 }
 
-// heads are the lanes of a round as a heap. The head of a tenant that was served meanwhile is too far ahead. It is
-// moved when it comes to the top, which is early enough: turns only move back.
+// heads are the lanes of a round as a heap. If a tenant was served since its head took its place, the head stands too
+// early. Next moves it when it comes to the top: a tenant's place only moves back.
 type heads[K, T comparable, V any] struct {
 	list  *List[K, T, V]
 	turns bool
