@@ -13,8 +13,8 @@ import (
 type Allocation struct {
 	// Prefix is the block in network form. A single address is a /32 or a /128.
 	Prefix netip.Prefix
-	// Pool is the pool that the block is from, or that is the range. Its ProjectRef names the workspace of the pool,
-	// and is absent when that is the claim's own.
+	// Pool is the pool that contains the block, or the pool that is the range. Its ProjectRef names the workspace of the
+	// pool, and is absent if that is the claim's own.
 	Pool ipamv1alpha1.PoolRef
 	// ClassName is the class that was used, the default class included. It is empty for a claim
 	// that names its pool.
@@ -23,8 +23,8 @@ type Allocation struct {
 	ReclaimPolicy ipamv1alpha1.ReclaimPolicy
 }
 
-// AllocationOf reads the block of a claim from its status, as [Claim] does. ok is false while
-// the claim has none. An error means that the status has a block that is no prefix.
+// AllocationOf reads the block of a claim from its status, as [Claim] does. ok is false while the claim has no block.
+// An error means that the status names a block that is no prefix.
 func AllocationOf(claim *ipamv1alpha1.IPClaim) (_ Allocation, ok bool, _ error) {
 	status := claim.Status
 	if status.AllocatedCIDR == "" || !meta.IsStatusConditionTrue(status.Conditions, ipamv1alpha1.ConditionAllocated) {

@@ -10,16 +10,15 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Claim creates a claim, or finds it there, and waits until it has its block. It reads name,
-// namespace, labels and spec of the claim that it is given, and leaves that as last seen on the
-// server.
+// Claim creates a claim, or finds the one of its name, and waits until it has its block. Claim reads name, namespace,
+// labels and spec of its argument, and leaves the argument as the claim was last seen on the server.
 //
-// It waits until the context ends, and no longer for a claim that is stalled, or that is being deleted: waiting does
-// not change that answer. A claim that was stored stays then, and binds by itself when the cause is gone: call Claim
-// again, or [Release]. With unmetPolicy Refuse such a claim is not created.
+// Claim waits until the context ends. It waits no longer if the claim is stalled or is being deleted, because waiting
+// does not change that. A stored claim stays after such an end, and binds by itself when the cause is gone: call
+// Claim again, or [Release]. With unmetPolicy Refuse such a claim is not created.
 //
-// Errors are an [UnmetError], a [ConflictError], [ErrTerminating], [ErrGone], or a fault, after
-// which the call is repeated. A claim with generateName is a new one at each call.
+// Errors are an [UnmetError], a [ConflictError], [ErrTerminating], [ErrGone], or a fault, after which the caller
+// repeats the call. A claim with generateName is a new one at each call.
 func Claim(
 	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options ...client.CreateOption,
 ) (Allocation, error) {
@@ -41,9 +40,9 @@ func Ensure(
 	return answer(claim)
 }
 
-// Wait waits until a claim that is stored has its block, as [Claim] does, and leaves the claim as
-// last seen. Each answer that is not the block is given to seen, with which a program shows
-// progress; seen ends the wait by returning an error, which Wait returns. A nil seen sees nothing.
+// Wait waits until a stored claim has its block, as [Claim] does, and leaves the claim as last seen. It calls seen
+// with each answer that is not the block, so that a program can show progress. If seen returns an error, Wait ends
+// and returns it. seen may be nil.
 func Wait(
 	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, seen func(*UnmetError) error,
 ) (Allocation, error) {
@@ -94,7 +93,7 @@ func find(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, 
 	return err
 }
 
-// create leaves the claim as it was if the server does not store it.
+// create stores the claim. If the server does not store it, the claim stays as it was.
 func create(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim, options []client.CreateOption) error {
 	wanted := claim.DeepCopy()
 	err := c.Create(ctx, claim, options...)
@@ -105,7 +104,7 @@ func create(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim, o
 	return refusedBy(claim, err)
 }
 
-// found judges a claim that was there.
+// found compares an existing claim with the wanted one. err is the error of reading it.
 func found(wanted, there *ipamv1alpha1.IPClaim, err error) error {
 	name := client.ObjectKeyFromObject(wanted)
 	if err != nil {
@@ -125,7 +124,7 @@ func found(wanted, there *ipamv1alpha1.IPClaim, err error) error {
 	return nil
 }
 
-// answer is what the server says to a claim.
+// answer returns what the status of a claim says.
 func answer(claim *ipamv1alpha1.IPClaim) (Allocation, error) {
 	if unmet := unmetBy(claim); unmet != nil {
 		return Allocation{}, unmet

@@ -9,7 +9,7 @@
 // refused the CREATE or stored a claim that waits. A name that is taken by a claim for something
 // else is a [ConflictError].
 //
-// Every function takes a client that reads live, from [sigs.k8s.io/controller-runtime/pkg/client.NewWithWatch].
-// The cached client of a manager is none: a stale read could return a block that was released
-// since. No function keeps state, and all may be called at the same time.
+// Every function takes a client that reads live, from [sigs.k8s.io/controller-runtime/pkg/client.NewWithWatch]. The
+// cached client of a manager does not: its stale read could return a block that was released since. No function keeps
+// state, and all may be called at the same time.
 package ipamclient

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	// ErrTerminating is the error for a name whose claim is being deleted, and held by a
-	// finalizer. The request is repeated when it is gone.
+	// ErrTerminating is the error for a name whose claim is being deleted, and is held by a finalizer. Repeat the
+	// request when that claim is gone.
 	ErrTerminating = errors.New("it is being deleted; try again when it is gone")
 	// ErrGone is the error of waiting for an object that was deleted meanwhile.
 	ErrGone = errors.New("it was deleted meanwhile")
@@ -35,13 +35,12 @@ type UnmetError struct {
 	Reason ipamv1alpha1.Reason
 	// Message says in words why, and what to write instead. Programs decide by Reason.
 	Message string
-	// Stored claims are there, and bind by themselves when the cause is gone. One that is not
-	// stored was refused.
+	// Stored: the claim is on the server, and binds by itself when the cause is gone. If false, the server refused it.
 	Stored bool
-	// Stalled claims can never be met as they are written, unless class or pool change.
+	// Stalled: the claim can never be met as it is written, unless its class or pool changes.
 	Stalled bool
-	// Err is what ended the request: the refusal of the server, or why the wait was over. It is
-	// nil if nothing but the answer did.
+	// Err is what ended the request: the refusal of the server, or the end of the wait. It is nil if the answer itself
+	// ended it.
 	Err error
 }
 
@@ -156,9 +155,8 @@ func unmetBy(claim *ipamv1alpha1.IPClaim) *UnmetError {
 // API says nothing about objects.
 func missing(err error) bool { return apierrors.IsNotFound(err) && !absent.Resource(err) }
 
-// differences lists where a claim that is there differs from what is asked for. unmetPolicy means
-// nothing once the claim is bound, and a reclaimPolicy that is not asked for may be any: it is
-// the field that may be changed.
+// differences lists where a claim that is there differs from what is asked for. unmetPolicy does not matter once the
+// claim is bound. If no reclaimPolicy is asked for, that of the claim may be any, because it can be changed.
 func differences(wanted ipamv1alpha1.IPClaimSpec, claim *ipamv1alpha1.IPClaim) ([]Difference, error) {
 	there := claim.Spec
 	if unmetBy(claim) == nil {

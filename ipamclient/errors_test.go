@@ -64,8 +64,8 @@ func TestRefusedBy(t *testing.T) {
 	}
 }
 
-// A wait that is over names both: why the claim waits, and what ended the wait.
-func TestUnmetError_AfterTheWait(t *testing.T) {
+// After the end of a wait, the error says why the claim waits, and what ended the wait.
+func TestUnmetError_SaysWhatEndedTheWait(t *testing.T) {
 	t.Parallel()
 	unmet := unmetBy(gen.Claim("c"))
 	unmet.Err = context.DeadlineExceeded
@@ -113,8 +113,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Whether a claim was to wait means nothing once it is bound.
-func TestDifferences_OfABoundClaim(t *testing.T) {
+// The unmetPolicy of a bound claim does not matter.
+func TestDifferences_IgnoresTheUnmetPolicyOfABoundClaim(t *testing.T) {
 	t.Parallel()
 	there := gen.Claim("c", gen.OfClass("a"))
 	there.Status.AllocatedCIDR = "10.0.0.0/28"
@@ -125,7 +125,7 @@ func TestDifferences_OfABoundClaim(t *testing.T) {
 	}
 }
 
-// A block counts when the condition says so, and what is no prefix is an error, never a block.
+// A block counts while the condition Allocated is true. If its text is no prefix, AllocationOf returns an error.
 func TestAllocationOf(t *testing.T) {
 	t.Parallel()
 	claim := func(cidr string, status metav1.ConditionStatus) *ipamv1alpha1.IPClaim {

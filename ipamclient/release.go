@@ -9,9 +9,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Release deletes a claim, which gives its block back, and returns what it held: the zero value
-// if that was nothing. A claim that is not there is no error, and ok is false: it was released
-// before. The block is free once the claim is gone, unless its reclaimPolicy is Retain.
+// Release deletes a claim, which gives its block back, and returns that block; the zero value if the claim had none.
+// If there is no such claim, ok is false and the error is nil: it was released before. The block is free once the
+// claim is gone, unless its reclaimPolicy is Retain.
 //
 // Only the claim that was read is deleted, never a later one of its name.
 //

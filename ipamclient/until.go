@@ -17,10 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Until watches an object that is stored, a claim, a pool or a class, until done returns true for
-// it, and leaves it as last seen. It calls done with the object as it is given, then as it is read
-// and at each change. It returns [ErrGone] when the object is deleted, and the context's error
-// when that ends.
+// Until watches a stored object (a claim, a pool or a class) until done returns true for it, and leaves it as last
+// seen. It calls done with the object as it is given, then as it is read, and after each change. It returns [ErrGone]
+// when the object is deleted, and the context's error when the context ends.
 func Until(ctx context.Context, c client.WithWatch, object client.Object, done func() bool) error {
 	for !done() {
 		err := follow(ctx, c, object, done)
@@ -81,7 +80,7 @@ func follow(ctx context.Context, c client.WithWatch, object client.Object, done 
 	return err
 }
 
-// become makes an object what was seen of it.
+// become gives an object the state in which it was seen.
 func become(object, seen client.Object) {
 	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(seen).Elem())
 }

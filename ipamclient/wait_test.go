@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// A claim that is deleted while somebody waits, and that a finalizer holds, never gets its block; and a block that it has is about
-// to be free. Neither is waited for, or returned.
+// A claim may be deleted during the wait, and be held by a finalizer. If it has no block, it never gets one; if it
+// has one, the block is about to be free. Wait ends in both cases, and returns no block.
 func TestWait_EndsForADeletedClaim(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]ipamv1alpha1.IPClaimStatus{

@@ -43,8 +43,8 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// NewClient returns a client with the kinds of [NewScheme]. It reads live, leaves it
-// to the server to slow it down, and keeps the server's warnings to itself.
+// NewClient returns a client with the kinds of [NewScheme]. It reads live, has no rate limit of its own, and drops
+// the server's warnings.
 func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
@@ -68,8 +68,8 @@ func Apply(ctx context.Context, cfg *rest.Config, folder fs.FS) error {
 	return nil
 }
 
-// apply writes objects by server-side apply, in their order. A kind that is not
-// served yet, or a namespace that is not there yet, is waited for.
+// apply writes objects by server-side apply, in their order. It waits for a kind that is not served yet, and for a
+// namespace that does not exist yet.
 func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		what := fmt.Sprintf("%s %s to be applied", object.GetKind(), object.GetName())

@@ -66,7 +66,7 @@ func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	}
 	p := &platform{Client: c, cluster: cluster, Options: opts}
 	err = p.take(ctx,
-		// Policies come first: nothing may be served before what is to be refused is known.
+		// Policies come first: nothing may be served before the policies can refuse it.
 		step{"applying the admission policies", p.applyPolicies},
 		step{"applying the resource definitions", p.applyDefinitions},
 		step{"applying the schemas for tenants", p.applySchemas},
@@ -90,13 +90,13 @@ type platform struct {
 	classesIdentity string
 }
 
-// step is one of those by which a platform is made.
+// step is one step in making a platform.
 type step struct {
 	name string
 	do   func(context.Context) error
 }
 
-// take takes steps in their order, and tells of each before.
+// take takes the steps in order, and reports each one before.
 func (p *platform) take(ctx context.Context, steps ...step) error {
 	for _, s := range steps {
 		p.Progress(s.name)
@@ -143,8 +143,8 @@ func (p *platform) applyPolicies(ctx context.Context) error {
 	return err
 }
 
-// applySchemas adds what is new. Schemas can't be changed, so each is named after
-// its content; those of old stay, for workspaces that have not followed yet.
+// applySchemas adds new schemas. A schema can't be changed, so it is named after its content. Old schemas stay, for
+// workspaces that have not followed yet.
 func (p *platform) applySchemas(ctx context.Context) error {
 	_, err := p.applyFolder(ctx, p.Schemas)
 	return err

@@ -15,10 +15,9 @@ import (
 
 const classesResource = "ipclasses"
 
-// publishClasses has kcp cache the published classes, for tenants to see them
-// read-only in their own workspaces. A kcp without the feature gate CacheAPIs serves
-// this API too, so what tells is that nobody acts on the object. Claims by class
-// work either way.
+// publishClasses lets kcp cache the published classes, so that tenants see them read-only in their own workspaces. A
+// kcp without the feature gate CacheAPIs serves this API too, but never acts on the object: so publishClasses waits
+// for kcp to act. Claims by class work either way.
 func (p *platform) publishClasses(ctx context.Context) error {
 	objects, err := decode(config.CachedResource(), strings.NewReplacer())
 	if err != nil {

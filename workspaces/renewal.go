@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// tokenLifetime is that of a token that is renewed. Servers grant 10 minutes at least.
+	// tokenLifetime is how long a renewed token is to last. Servers grant 10 minutes at least.
 	tokenLifetime = time.Hour
 	// requestTimeout bounds a request for a token, for which the requests of the controller wait.
 	requestTimeout = 10 * time.Second
@@ -25,8 +25,8 @@ const (
 
 // Renewal says how the controller's access is renewed.
 type Renewal struct {
-	// Reach returns the access that asks for the tokens, to the cluster or the workspace of the controller.
-	// It is called for each of them, so that a kubeconfig may be replaced meanwhile. Required.
+	// Reach returns the access by which tokens are asked for, to the cluster or the workspace of the controller. It is
+	// called for each token, so that a kubeconfig may be replaced meanwhile. Required.
 	Reach func() (*rest.Config, error)
 	// Lifetime of a token. A new one is asked for after four fifths of what the server grants. Default: an hour.
 	Lifetime time.Duration
@@ -36,10 +36,10 @@ type Renewal struct {
 	Logger logr.Logger
 }
 
-// RenewedConfig returns the access of the controller's service account, by tokens that are renewed before they
-// end. No other credential is in it, and none of them is stored. It returns when the server has granted the
-// first one, for which it needs what [TokenConfig] needs. While the server grants no other, the old one is used to
-// its end, and what is wrong is logged. The access is safe for concurrent use.
+// RenewedConfig returns the access of the controller's service account, by tokens that are renewed before they end.
+// The access has no other credential, and no token is stored. RenewedConfig returns when the server has granted the
+// first token, for which Reach's access needs what [TokenConfig] needs. While the server grants no new token, the old
+// one is used to its end, and the reason is logged. The access is safe for concurrent use.
 func RenewedConfig(ctx context.Context, opts Renewal) (*rest.Config, error) {
 	if opts.Lifetime == 0 {
 		opts.Lifetime = tokenLifetime
@@ -73,7 +73,7 @@ type renewal struct {
 	flight singleflight.Group        // callers that need a token share one request
 }
 
-// heldToken is a token, when it was asked for, from when on another one is asked for, and when it ends.
+// heldToken is a token, the time at which it was asked for, the time for the next request, and the end of the token.
 type heldToken struct {
 	text              string
 	asked, renew, end time.Time
@@ -92,7 +92,7 @@ func (r *renewal) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: held.text}, nil
 }
 
-// next asks for a token and keeps it. If there is none to be had, it keeps the old one until that ends.
+// next asks for a token and keeps it. If the server grants none, next returns the old token until that ends.
 func (r *renewal) next() (*heldToken, error) {
 	old, now := r.held.Load(), r.Clock.Now()
 	if old != nil && now.Before(old.renew) {
@@ -131,7 +131,7 @@ func (r *renewal) ask(now time.Time) (*heldToken, error) {
 	return &heldToken{text: granted.Token, asked: now, renew: now.Add(usable), end: end}, nil
 }
 
-// ResetTokenOlderThan forgets a token that was asked for before then: the server did not accept it.
+// ResetTokenOlderThan forgets a token that was asked for before the time then, because the server did not accept it.
 func (r *renewal) ResetTokenOlderThan(then time.Time) {
 	if held := r.held.Load(); held != nil && held.asked.Before(then) {
 		r.held.CompareAndSwap(held, nil)

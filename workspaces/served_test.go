@@ -28,7 +28,7 @@ func (a answers) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return nil
 }
 
-// TestServed: each kind that is bound is waited for, and no other. Only claims must be readable.
+// Each kind that is bound is waited for, and no other kind. Only claims must be readable.
 func TestServed(t *testing.T) {
 	unknown := &meta.NoKindMatchError{}
 	forbidden := apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("any").GroupResource(), "", nil)

@@ -46,9 +46,8 @@ func (p *platform) applyStandaloneAccess(ctx context.Context) error {
 	return err
 }
 
-// BootstrapClusterAPI grants the controller what it needs to serve the machines of Cluster API, in
-// the cluster that cfg reaches. [BootstrapStandalone] has made that ready. progress is told the step
-// before it is taken.
+// BootstrapClusterAPI grants the controller what it needs to serve the machines of Cluster API, in the cluster that
+// cfg reaches and [BootstrapStandalone] has made ready. progress is told the step before it is taken.
 func BootstrapClusterAPI(ctx context.Context, cfg *rest.Config, progress func(step string)) error {
 	progress("granting access to Cluster API")
 	return Apply(ctx, cfg, config.ClusterAPIRBAC())

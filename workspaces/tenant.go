@@ -101,8 +101,8 @@ func served(ctx context.Context, c client.Reader, binding *apisv1alpha2.APIBindi
 	return nil
 }
 
-// advance does the next thing for the binding that is in use, and says what it still lacks.
-// One that is being deleted is waited for, and created again.
+// advance takes the next step for the binding that is in use, and returns an error that says what the binding still
+// lacks. A binding that is being deleted is created again once it is gone.
 func advance(ctx context.Context, c client.Client, platform string) (*apisv1alpha2.APIBinding, error) {
 	all := &apisv1alpha2.APIBindingList{}
 	if err := c.List(ctx, all); err != nil {
@@ -132,8 +132,8 @@ func complete(
 	return binding, Bound(binding)
 }
 
-// Bindings returns the APIBindings of a workspace that are to the export, whatever their names,
-// and first the one in use: that which kcp has bound, else the oldest.
+// Bindings returns the APIBindings of a workspace that reference the export, whatever their names. The one in use
+// comes first: the one that kcp has bound, else the oldest.
 func Bindings(all *apisv1alpha2.APIBindingList) []apisv1alpha2.APIBinding {
 	var bindings []apisv1alpha2.APIBinding
 	for _, binding := range all.Items {
@@ -183,12 +183,12 @@ func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermiss
 	}
 }
 
-// ErrConflict is in the error of Bound for a binding that kcp does not bind, since another one,
-// or a definition in the workspace, has its resources.
+// ErrConflict is in the error of Bound for a binding that kcp does not bind, because another binding, or a definition
+// in the workspace, has its resources.
 var ErrConflict = errors.New("its resources are taken")
 
-// ErrNoExport is in the error of Bound for a binding whose export is gone or invalid. kcp serves
-// what it has bound before; the controller and its webhook do not reach the workspace.
+// ErrNoExport is in the error of Bound for a binding whose export is gone or invalid. kcp goes on serving what it has
+// bound before; the controller and its webhook do not reach the workspace.
 var ErrNoExport = errors.New("its APIExport is not valid")
 
 // Bound returns what a binding still lacks to be in use; nil if it lacks nothing.

@@ -119,8 +119,8 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// kcp goes on serving what was bound when the export is gone, and says so by a condition.
-func TestBound_Sentinels(t *testing.T) {
+// If the export is gone, kcp goes on serving what was bound, and says so by a condition.
+func TestBound_TellsAGoneExportFromAConflict(t *testing.T) {
 	t.Parallel()
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound

@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TokenConfig returns the access of the controller's service account to the cluster or the workspace that
-// cfg reaches, with one token that the server grants for this lifetime, or for another if it has a limit of
-// its own. Nothing renews it. Nothing of cfg's own identity is in it. cfg needs to create tokens of that
-// service account, and waits for the account to be there.
+// TokenConfig returns the access of the controller's service account to the cluster or the workspace that cfg
+// reaches, with one token. The token has this lifetime, unless the server's limit makes it another one. Nothing
+// renews it. The access has nothing of cfg's own identity. cfg needs to create tokens of that service account;
+// TokenConfig waits until the account exists.
 func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (*rest.Config, error) {
 	var granted authenticationv1.TokenRequestStatus
 	what := fmt.Sprintf("%s to grant a token to the service account %s/%s",
@@ -32,8 +32,8 @@ func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) 
 }
 
 // RequestToken asks the cluster or the workspace that cfg reaches, once, for a token of the controller's service
-// account that lasts for this lifetime, or for another if the server has a limit of its own. cfg needs to create
-// tokens of that service account.
+// account. The token has this lifetime, unless the server's limit makes it another one. cfg needs to create tokens of
+// that service account.
 func RequestToken(
 	ctx context.Context, cfg *rest.Config, lifetime time.Duration,
 ) (authenticationv1.TokenRequestStatus, error) {

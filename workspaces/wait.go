@@ -21,15 +21,14 @@ const (
 	settling = 30 * time.Second
 )
 
-// await calls check until it returns nil. What check returns says what is missing;
-// it is in the error when the wait ends without it. Refusals that no wait can mend
-// end it at once.
+// await calls check until it returns nil. An error of check says what is missing. If the wait ends before, its error
+// contains the last error of check. A refusal that no wait can mend ends the wait at once.
 func await(ctx context.Context, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so after %s", patience))
 	defer cancel()
 
 	var missing error
-	var since time.Time // when it was missing first
+	var since time.Time // when this was first missing
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
 		// A call cut short by the end of the wait says less than the one before it.
 		if seen := check(ctx); ctx.Err() == nil || missing == nil {

@@ -41,7 +41,7 @@ func TestAwait_EndsOnRefusal(t *testing.T) {
 	}
 }
 
-// kcp refuses for a moment what it is about to allow.
+// For a moment, kcp may refuse a request that it is about to allow.
 func TestFinal(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "apibindings"}, "ipam", errors.New("no permission to bind"))
