@@ -81,7 +81,8 @@ func walkObject(path string, schema apiextensionsv1.JSONSchemaProps, lacks func(
 	}
 }
 
-// Every integer that a user may write fits the type that Go reads it into: one that does not could be stored, and not be read.
+// Every integer that a user may write fits the Go type that reads it. An integer that does not could be stored, but
+// never read.
 func TestSchemas_IntegersFitTheirTypes(t *testing.T) {
 	for _, crd := range allCRDs(t) {
 		for _, version := range crd.Spec.Versions {
@@ -182,7 +183,7 @@ func TestSchemas_BoundTheConditionsOfClaims(t *testing.T) {
 	}
 }
 
-// held returns as many finalizers.
+// held returns that many finalizers.
 func held(many int) []string {
 	names := make([]string, many)
 	for i := range names {
@@ -191,7 +192,7 @@ func held(many int) []string {
 	return names
 }
 
-// labelled returns a pool with as many labels.
+// labelled returns a pool with that many labels.
 func labelled(many int) *ipamv1alpha1.IPPool {
 	pool := gen.Pool("p")
 	pool.Labels = map[string]string{}

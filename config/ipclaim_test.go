@@ -77,9 +77,9 @@ func TestIPClaim_Update(t *testing.T) {
 	}
 }
 
-// The version that the controller writes in differs from v1alpha1 by its subresource alone:
-// a tenant who writes in it meets the same rules.
-func TestIPClaim_Versions(t *testing.T) {
+// The version in which the controller writes differs from v1alpha1 only by its subresource: a tenant who writes in it
+// meets the same rules.
+func TestIPClaim_HasTheSameRulesInBothVersions(t *testing.T) {
 	for i, crd := range allCRDs(t, "IPClaim") {
 		where := []string{"platform", "tenants"}[i]
 		if len(crd.Spec.Versions) != 2 {

@@ -36,7 +36,7 @@ func TestIPClass_Create(t *testing.T) {
 	})
 }
 
-// cooldowns are how long a released block may stay free: by a class, or in a pool.
+// cooldowns are the values of releaseCooldown, of a class or of a pool, that are admitted or refused.
 var cooldowns = []refused{
 	{`releaseCooldown: 30s`, ""},
 	{`releaseCooldown: 24h`, ""},

@@ -135,7 +135,7 @@ func TestIPPool_Create(t *testing.T) {
 	tenantDoors(t)["IPPool"].create(t, cases)
 }
 
-func TestIPPool_WhatOnlyThePlatformMayWrite(t *testing.T) {
+func TestIPPool_RefusesFieldsOfThePlatformFromTenants(t *testing.T) {
 	platform, tenant := platformDoors(t)["IPPool"], tenantDoors(t)["IPPool"]
 	for _, tt := range []struct {
 		option gen.PoolOption
@@ -150,8 +150,8 @@ func TestIPPool_WhatOnlyThePlatformMayWrite(t *testing.T) {
 	}
 }
 
-// Slices are children of the pool, and its bounds are theirs.
-func TestIPPool_SlicesWithinBounds(t *testing.T) {
+// A pool's slices are its children, so the pool's bounds hold for their length.
+func TestIPPool_BoundsTheLengthOfSlices(t *testing.T) {
 	const outside = "spec.slices.prefixLength must be within spec.allocation.minPrefixLength and maxPrefixLength"
 	platformDoors(t)["IPPool"].create(t, within("cidr: 10.0.0.0/8, slices: {prefixLength: 24}, ", []refused{
 		{`allocation: {}`, ""},
@@ -204,9 +204,9 @@ func many(n int, format string) string {
 	return strings.Join(list, ", ")
 }
 
-// A ledger that was lost comes back from the status of pools. A CREATE may be stored past all policies, but a server with the
-// subresource drops its status.
-func TestIPPool_NoVersionStoresTheStatusOfACreate(t *testing.T) {
+// Each version has a status subresource, so a server drops the status of a CREATE, even if that is stored past all
+// policies. A lost ledger is made again from the status of pools.
+func TestIPPool_DropsTheStatusOfACreateInEachVersion(t *testing.T) {
 	for i, crd := range allCRDs(t, "IPPool") {
 		for _, version := range crd.Spec.Versions {
 			if version.Subresources == nil || version.Subresources.Status == nil {

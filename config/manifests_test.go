@@ -116,7 +116,7 @@ func TestAPIExport_OffersEverySchema(t *testing.T) {
 	}
 }
 
-func TestPlaceholders_AreWhereTheyAreReplaced(t *testing.T) {
+func TestPlaceholders_StandWhereTheyAreReplaced(t *testing.T) {
 	if !bytes.Contains(APIExport(), []byte(ClassesIdentity)) {
 		t.Errorf("%s is not in the APIExport", ClassesIdentity)
 	}

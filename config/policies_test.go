@@ -30,7 +30,7 @@ type policy struct {
 	validator validating.Validator
 }
 
-// policies returns those of kcp.
+// policies returns the policies for kcp.
 func policies(t *testing.T) map[string]policy {
 	t.Helper()
 	return policiesOf(t, Policies())
@@ -91,11 +91,11 @@ type request struct {
 	by        user.Info
 	operation admission.Operation
 	resource  string // with its subresource, if any: ippools/status
-	object    any    // the old one on deletion; a change for both
+	object    any    // at a DELETE the old object; a change has the old and the new one
 }
 
-// change is an update from one object to another. An update of any other object is one
-// that changes nothing.
+// change is an update from one object to another. A request to update an object that is not a change leaves it as it
+// is.
 type change struct{ from, to any }
 
 // denied returns the messages of the policies that refuse or warn.

@@ -66,7 +66,7 @@ func TestRBAC_OnlyTheControllerWritesStatusAndAllocations(t *testing.T) {
 	}
 }
 
-func TestRBAC_MaximalPermissions(t *testing.T) {
+func TestRBAC_BoundsTheRightsOfTenants(t *testing.T) {
 	got := grants(clusterRoles(t)["ipam-maximal-permissions"].Rules)
 	want := []string{
 		"* ipclaims", "* ippools",
@@ -88,7 +88,7 @@ func TestRBAC_MaximalPermissions(t *testing.T) {
 
 // What the controller may do is what its code does, and not a verb more: it patches and
 // never updates, and makes nothing but allocations, pools for scopes, events and its own webhooks.
-func TestRBAC_Controller(t *testing.T) {
+func TestRBAC_GrantsTheControllerOnlyWhatItUses(t *testing.T) {
 	want := []string{
 		"access /",
 		"get create patch delete list watch apis.kcp.io/apiexports/content ipam.miloapis.com",

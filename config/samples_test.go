@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The schemas admit each sample, as the server of its place has them.
+// The schemas of the server that a sample is for admit the sample.
 func TestSamples_AreAdmitted(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("samples", "*", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -42,8 +42,8 @@ func TestSamples_AreAdmitted(t *testing.T) {
 	}
 }
 
-// A pool of the samples that hands out single addresses keeps the first one and the last one of its network back: :: and the broadcast
-// address are no machine's.
+// A pool of the samples that hands out single addresses withholds the first and the last address of its network: ::
+// and the broadcast address belong to no machine.
 func TestSamples_WithholdTheEdgesOfSingleAddresses(t *testing.T) {
 	single, pools := map[string]bool{}, map[string]ipamv1alpha1.IPPoolSpec{} // classes and pools by what claims may get of them
 	for _, file := range must.Get(filepath.Glob(filepath.Join("samples", "*", "*.yaml")))(t) {

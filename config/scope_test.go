@@ -15,7 +15,7 @@ func derived(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// objects returns the scope with as many roles.
+// objects returns a scope with that many roles.
 func objects(many int) string {
 	roles := make([]string, many)
 	for i := range roles {
@@ -101,7 +101,7 @@ func TestIPClass_Networks(t *testing.T) {
 }
 
 // A class that contradicts itself is refused, and told what to write instead.
-func TestIPClass_Contradictions(t *testing.T) {
+func TestIPClass_RefusesContradictions(t *testing.T) {
 	const (
 		lengthless = "spec.defaultPrefixLength: Invalid value: the pools of spec.poolPer have the default length, and there is none: give spec.defaultPrefixLength"
 		foreign    = "spec.uniqueWithin: Invalid value: with spec.poolPer, spec.uniqueWithin must be among its roles: add them to spec.poolPer"
@@ -128,7 +128,7 @@ func TestIPClass_Contradictions(t *testing.T) {
 	}))
 }
 
-// Claims and pools were made by these.
+// Claims and pools were made by the networks of a class, so these do not change.
 func TestIPClass_NetworksAreImmutable(t *testing.T) {
 	platformDoors(t)["IPClass"].update(t, "ipFamily: IPv6, defaultPrefixLength: 48", [][3]string{
 		{", parentClassName: p", ", parentClassName: q", "spec.parentClassName is immutable"},
@@ -209,7 +209,7 @@ func TestIPClaim_Targets(t *testing.T) {
 	})
 }
 
-// A number is that of a single address, by a class.
+// Only a class of single addresses gives numbers, and only a claim by class asks for one.
 func TestNumbers(t *testing.T) {
 	const single, given = "spec.number is that of a single address: allow the length 128 alone", "spec.number is given by a class: remove"
 	platformDoors(t)["IPClass"].create(t, []refused{
@@ -243,7 +243,7 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// A pool does not become one of a class, nor of another one.
+// The class of a pool cannot be set, changed or removed.
 func TestIPPool_ClassRefIsImmutable(t *testing.T) {
 	platformDoors(t)["IPPool"].update(t, "cidr: 10.0.0.0/8", [][3]string{
 		{", classRef: {name: c}", "", "spec.classRef is given by the system: leave it as it is"},

@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A cluster without kcp refuses what kcp does, and differs in who is the system. It has
-// no slices.
-func TestStandalone_PoliciesAreThoseOfKCP(t *testing.T) {
+// The policies for a cluster without kcp refuse the same as those for kcp, except that other users count as the
+// system. There are no slices.
+func TestStandalone_HasThePoliciesOfKCP(t *testing.T) {
 	ours, kcps := policiesOf(t, StandalonePolicies()), policies(t)
 	delete(kcps, "ipam-slices")
 	for name, theirs := range kcps {
@@ -39,9 +39,9 @@ func TestStandalone_PoliciesAreThoseOfKCP(t *testing.T) {
 	}
 }
 
-// The names of service accounts are unique in a cluster without kcp. Its namespaces are
-// deleted by an account of it, and take their records along.
-func TestStandalone_WhoIsTheSystem(t *testing.T) {
+// In a cluster without kcp, the names of service accounts are unique. A service account of the cluster deletes
+// namespaces, and their records with them.
+func TestStandalone_AdmitsTheSystemsAccounts(t *testing.T) {
 	all := policiesOf(t, StandalonePolicies())
 	allocation, status := gen.Allocation("web", "p", "10.0.0.0/28"), gen.Claim("c")
 	named := func(name string, groups ...string) user.Info { return &user.DefaultInfo{Name: name, Groups: groups} }
@@ -65,8 +65,8 @@ func TestStandalone_WhoIsTheSystem(t *testing.T) {
 	}
 }
 
-// The controller has the same rights on the kinds of the API, and none in kcp.
-func TestStandalone_Controller(t *testing.T) {
+// Without kcp, the controller has the same rights on the kinds of the API as with kcp, and none on the kinds of kcp.
+func TestStandalone_GivesTheControllerTheRightsOfKCP(t *testing.T) {
 	ours, kcps := roleOf(t, StandaloneRBAC()), roleOf(t, PlatformRBAC())
 	if got, want := grants(ours.Rules), grants(kcps.Rules); !slices.Equal(got, want) {
 		t.Errorf("it may\n%q\nand in kcp\n%q", got, want)

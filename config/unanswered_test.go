@@ -21,7 +21,8 @@ func unanswered() []any {
 	}}
 }
 
-// A tool that goes by conditions alone calls an object without any of them ready.
+// The schemas give a new object a condition that is Unknown. A tool that reads only conditions takes an object
+// without any for ready.
 func TestSchemas_DefaultToTheUnansweredCondition(t *testing.T) {
 	for _, crd := range allCRDs(t) {
 		for _, version := range crd.Spec.Versions {
@@ -44,7 +45,8 @@ func TestSchemas_DefaultToTheUnansweredCondition(t *testing.T) {
 	}
 }
 
-// The server records the default as the client's. Without a webhook, which removes it, the claim is still created.
+// The server records the condition from the schema as written by the client. The policies admit it, so that a claim
+// is created even without the webhook, which removes it.
 func TestPolicies_AdmitTheUnansweredCondition(t *testing.T) {
 	for name, all := range map[string]map[string]policy{"kcp": policies(t), "standalone": policiesOf(t, StandalonePolicies())} {
 		for _, tt := range []struct{ name, field, value, want string }{

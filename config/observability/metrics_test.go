@@ -25,8 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md again")
 
-// metric is what a metric says of itself. What comes from elsewhere says nothing
-// before it has values.
+// metric is the description of a metric. A metric that is known only from its values has no labels here.
 type metric struct {
 	help   string
 	labels []string
@@ -69,7 +68,7 @@ const (
 	tableEnds   = "<!-- /metrics -->\n"
 )
 
-// The table of docs/metrics.md is what the controller says of its own metrics.
+// The table of docs/metrics.md lists the controller's own metrics as they describe themselves.
 func TestDocs_ListTheMetrics(t *testing.T) {
 	known := exported(t)
 	table := "\n| Metric | Labels | |\n|---|---|---|\n"
@@ -97,7 +96,7 @@ func TestDocs_ListTheMetrics(t *testing.T) {
 
 var named = regexp.MustCompile(`\b(ipam|etcd|workqueue|rest_client|controller_runtime|leader_election)_[a-z][a-z_]*`)
 
-// What the pages speak of exists.
+// The metrics that the pages name exist.
 func TestDocs_NameMetricsThatExist(t *testing.T) {
 	known := exported(t)
 	pages, err := filepath.Glob(page("*.md"))

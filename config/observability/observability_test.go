@@ -189,7 +189,7 @@ func TestDashboard_PanelsHaveIdentity(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 
-func TestRunbooks_LinksLead(t *testing.T) {
+func TestRunbooks_LinkToExistingFiles(t *testing.T) {
 	files, err := filepath.Glob(page("*.md"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

@@ -47,7 +47,7 @@ type scenario struct {
 	} `json:"alert_rule_test"`
 }
 
-// alert is one that fires.
+// alert is an alert that fires.
 type alert struct {
 	Labels      map[string]string `json:"exp_labels"`
 	Annotations map[string]string `json:"exp_annotations"`
@@ -219,7 +219,7 @@ func (p prometheusServer) run(t *testing.T, r rule, s scenario) (fired, quiet in
 	return fired, quiet
 }
 
-func TestRules_FilesAreOfRules(t *testing.T) {
+func TestRules_HaveAnAlertForEachTestFile(t *testing.T) {
 	files := must.Get(filepath.Glob(filepath.Join("tests", "*")))(t)
 	rules := alerts(t)
 	for _, file := range files {

@@ -69,10 +69,10 @@ func writeKind(page *strings.Builder, crd *apiextensionsv1.CustomResourceDefinit
 // chapter is a kind while its fields are written.
 type chapter struct {
 	page     *strings.Builder
-	refusals []string // what the rules say that refuse a value, once each
+	refusals []string // the messages of the rules that refuse a value, each once
 }
 
-// fields writes a row for each field below a path, and for what is below that.
+// fields writes a row for each field of a schema at a path, and for the fields of these.
 func (c *chapter) fields(path string, schema apiextensionsv1.JSONSchemaProps) {
 	c.refused(schema.XValidations)
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -95,7 +95,7 @@ func (c *chapter) fields(path string, schema apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// refused notes what rules say.
+// refused notes the messages of rules.
 func (c *chapter) refused(rules apiextensionsv1.ValidationRules) {
 	for _, rule := range rules {
 		if message := oneLine(rule.Message); !slices.Contains(c.refusals, message) {
@@ -147,7 +147,7 @@ func defaultOf(s apiextensionsv1.JSONSchemaProps) string {
 // cell returns a text as part of a row.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }
 
-// oneLine returns a text without its line breaks, and none the less a sentence.
+// oneLine returns a text without its line breaks, and a dash if the text is empty.
 func oneLine(text string) string {
 	return cmp.Or(strings.Join(strings.Fields(text), " "), "–")
 }

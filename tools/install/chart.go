@@ -34,7 +34,8 @@ var sources embed.FS
 // released matches a version that Helm takes as it is.
 var released = regexp.MustCompile(`^v?\d+\.\d+\.\d+`)
 
-// chartVersion returns the version of the chart. Helm takes none that is not semantic, such as a commit.
+// chartVersion returns the version of the chart. Helm accepts only semantic versions, so a commit becomes a
+// pre-release.
 func chartVersion(version string) string {
 	if !released.MatchString(version) {
 		return "0.0.0-" + version
@@ -42,7 +43,7 @@ func chartVersion(version string) string {
 	return strings.TrimPrefix(version, "v")
 }
 
-// writeChart writes an archive with a Helm chart of the overlays. root has config.
+// writeChart writes an archive with a Helm chart of the overlays. root is the folder that contains config.
 func writeChart(root, out, repository, version string) error {
 	about, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v2", "name": chartName, "type": "application",
@@ -149,7 +150,7 @@ func template(mode, manifest string) (string, error) {
 	return fmt.Sprintf("{{- if eq .Values.mode %q }}\n%s\n{{- end }}\n", mode, strings.Join(documents, "\n---\n")), nil
 }
 
-// keep marks an object as one that Helm leaves in place when the release goes: with the API, all claims would go.
+// keep marks an object that Helm leaves in place when the release goes. Without the API, all claims would go, too.
 func keep(object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, ok := metadata["annotations"].(map[string]any)

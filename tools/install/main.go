@@ -23,7 +23,7 @@ var overlays = map[string]string{
 	"ipam-components.yaml": "capi",
 }
 
-// metadata says which contract of Cluster API ipam-components.yaml is made for. clusterctl reads it beside that.
+// metadata says which contract of Cluster API ipam-components.yaml is made for. clusterctl reads both files.
 const metadata = "config/capi/metadata.yaml"
 
 func main() {
@@ -58,7 +58,7 @@ func write(out, repository, version string) error {
 	return os.WriteFile(filepath.Join(out, filepath.Base(metadata)), data, 0o644)
 }
 
-// render builds an overlay below config with an image. root has config.
+// render builds an overlay with an image. root is the folder that contains config.
 func render(root, overlay, repository, version string) ([]byte, error) {
 	if version == "" {
 		return nil, fmt.Errorf("--version is empty; write a tag such as v1.0.0")

@@ -35,14 +35,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRender_WithoutVersion(t *testing.T) {
+func TestRender_RefusesAnEmptyVersion(t *testing.T) {
 	if _, err := render("../..", "deploy/overlays/dev", image, ""); err == nil {
 		t.Error("without a version, the image of any version is installed")
 	}
 }
 
 // A chart whose values would be ignored is not made.
-func TestTemplated_WithoutAPart(t *testing.T) {
+func TestTemplate_RefusesAnOverlayWithoutAPart(t *testing.T) {
 	manifest, err := render("../..", modes["embedded"], "placeholder", "placeholder")
 	if err != nil {
 		t.Fatalf("render: %v", err)

@@ -106,7 +106,7 @@ var values = []value{
 	{name: "monitoring.tlsConfig", about: "How Prometheus shows its client certificate, as the tlsConfig of a ServiceMonitor.", initial: `{}`, schema: object, modes: external},
 }
 
-// counts says in which modes a value counts; empty for one that counts in all.
+// counts lists the modes in which a value counts; empty if it counts in all.
 func (v value) counts() string {
 	if v.modes == nil {
 		return ""
@@ -114,7 +114,7 @@ func (v value) counts() string {
 	return strings.Join(v.modes, ", ")
 }
 
-// split returns the group of a value that has one, and its word.
+// split returns the group of a value, if it has one, and the word after the group.
 func (v value) split() (group, key string) {
 	group, key, ok := strings.Cut(v.name, ".")
 	if !ok {
