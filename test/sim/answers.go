@@ -17,24 +17,26 @@ import (
 type question struct {
 	cluster string
 	claim   *ipamv1alpha1.IPClaim
-	busy    bool   // nobody can be expected to tell now: see busy
-	older   string // a claim that has been waiting for the same for some seconds; empty: there is none
+	busy    bool   // an answer cannot be expected: see the method busy
+	older   string // the key of a claim that has waited longer for the same; empty: none
 }
 
-// settling is how long a change may keep CREATEs without an answer that meet it.
+// settling is how long after a change a CREATE that meets it may go without an answer.
 const settling = 3 * time.Second
 
 // promised is how long a CREATE that was answered may still be stored: longer than kcp's time for a request.
 const promised = 80 * time.Second
 
-// turn is how long a CREATE of a name may have to wait for an earlier one that was answered, and that kcp has refused.
+// turn is how long a CREATE may have to wait for an earlier CREATE of its name that was answered, and then refused by
+// kcp.
 const turn = 6 * time.Second
 
 // refusals are times of refused CREATEs, by cluster/namespace/name.
 type refusals map[string]time.Time
 
-// asked notes a CREATE. Of the claims that wait, those count that could have had its block: "a small one may pass a large
-// one that cannot be served yet".
+// asked notes a CREATE, and a claim of its workspace and class that already waits for a block of at least that size.
+// A waiting claim that needs a smaller block would be served by the same room: "a small one may pass a large one that
+// cannot be served yet".
 func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,18 +51,19 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	return q
 }
 
-// busy reports whether a CREATE may go without an answer. "When nobody can answer in time, CREATE succeeds with an empty or Pending
-// status, and the reconcile binds the claim." Nobody can, in these cases:
-//   - A range of its network, or one above it, is being deleted: "what is already released but not settled does not count", and nobody
-//     may bind inside until that is known.
-//   - A CREATE of the same range was answered, by another name, and kcp has refused it, as there is a claim of that name, which does not
-//     hold the range. Kcp tells nobody. An answer "is a promise", and its claim may still be stored: until kcp cannot any more, "nobody
-//     can tell now" whether the range is free.
-//   - A CREATE of its own name was answered, a moment before, and kcp has refused it, as there was a claim of that name: CREATEs of one
-//     name take turns.
-//   - The platform has changed what its pool serves, a moment before.
-//   - A claim of its name is there, or went a moment before, or its retained record did, and its block may be retained for this one: "CREATE
-//     may answer such a claim Pending; it is Bound a moment later."
+// busy reports whether a CREATE may go without an answer. "When nobody can answer in time, CREATE succeeds with an
+// empty or Pending status, and the reconcile binds the claim." That is allowed in these cases:
+//   - A range of its network, or of one above it, is being deleted: "what is already released but not settled does not
+//     count", and no claim is bound inside until that is known.
+//   - A CREATE of the same range by another name was answered, and kcp refused it then, because that name has a
+//     claim, which does not hold the range. kcp tells nobody of the refusal. The answer "is a promise", and as far
+//     as the controller knows, the claim may still be stored. Until that is over, "nobody can tell now" whether the
+//     range is free.
+//   - A CREATE of its name was answered a moment before, and kcp refused it then, because the name has a claim.
+//     CREATEs of one name take turns.
+//   - The platform changed a moment before which classes its pool serves.
+//   - A claim of its name exists, or the last one went a moment before, or its retained record did. The block may be
+//     retained for this claim: "CREATE may answer such a claim Pending; it is Bound a moment later."
 //   - An older claim of its workspace is not bound, and waits for room in the same pools: a newcomer comes after it.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
@@ -77,7 +80,8 @@ func (o *oracles) closes(network string) bool {
 	return o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling
 }
 
-// promises reports whether a claim of another name was promised the range of a network, and kcp may not have stored it.
+// promises reports whether the range of a network was promised lately to a CREATE by another key, which kcp refused
+// then. A key whose claim holds the range does not count.
 func (o *oracles) promises(network, key string) bool {
 	for other, at := range o.refused[network] {
 		if other != key && time.Since(at) < promised && !o.holds(other, network) {
@@ -87,7 +91,7 @@ func (o *oracles) promises(network, key string) bool {
 	return false
 }
 
-// again reports whether a CREATE by this key failed a moment before, as there was a claim of its name.
+// again reports whether kcp refused a CREATE by this key a moment before, because there was a claim of its name.
 func (o *oracles) again(key string) bool { return time.Since(o.taken[key]) < turn }
 
 // holds reports whether there is a claim of that key which has the range of a network.
@@ -100,8 +104,8 @@ func (o *oracles) holds(key, network string) bool {
 	return false
 }
 
-// older reports whether there is a claim of the same name, or one of the same workspace that is not bound yet and may wait for room in the
-// same pools.
+// older reports whether there is another claim of the same name, or an unbound claim of the same workspace that may
+// wait for room in the same pools.
 func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	key, workspace := keyOf(cluster, claim.Namespace, claim.Name), letterOf(cluster)+"/"
 	for uid, t := range o.live {
@@ -113,13 +117,14 @@ func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	return false
 }
 
-// alike reports whether claims of two classes may need room in the same pools: a claim makes the pools of its network that are not there.
+// alike reports whether claims of two classes may need room in the same pools: classes of one level share the pools
+// of a network.
 func alike(class, other string) bool {
 	level := classes[class].level
 	return class == other || level != "" && level == classes[other].level
 }
 
-// refuses notes that kcp refused the range of a network for its name.
+// refuses notes that kcp refused to store the range of a network, because its name was in use.
 func (o *oracles) refuses(network, key string) {
 	if o.refused[network] == nil {
 		o.refused[network] = refusals{}
@@ -163,12 +168,12 @@ func (o *oracles) answered(q question, answer *unstructured.Unstructured, err er
 	}
 }
 
-// unanswered reports whether an error says that nobody could tell.
+// unanswered reports whether an error means that the CREATE could not be answered.
 func unanswered(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// reach gets the pool that an answered claim names.
+// reach judges that the pool exists that an answered claim names.
 func (o *oracles) reach(q question, claim *ipamv1alpha1.IPClaim) {
 	if claim.Status.PoolRef == nil || !o.lives(q.cluster, claim) {
 		return
@@ -196,7 +201,7 @@ func (o *oracles) pool(cluster string, claim *ipamv1alpha1.IPClaim) *simkcp.Obje
 	return o.s.world.Find("ippools", cluster, "", claim.Status.PoolRef.Name)
 }
 
-// deleting notes that a claim is being deleted. The answer is given to the returned function.
+// deleting notes that a claim is being deleted. The caller passes the answer to the returned function.
 func (o *oracles) deleting(user simkcp.User, namespace, name string) (answered func(error)) {
 	stored, err := user.Get("ipclaims", namespace, name)
 	if err != nil {
@@ -225,7 +230,7 @@ func (o *oracles) deleting(user simkcp.User, namespace, name string) (answered f
 	}
 }
 
-// judgeRange judges that the IPPool of a range is gone with it.
+// judgeRange judges that the IPPool of a deleted range is gone.
 func (o *oracles) judgeRange(user simkcp.User, claim *ipamv1alpha1.IPClaim, before *simkcp.Object) {
 	after := o.pool(user.Cluster, claim)
 	if after != nil && after.GetUID() == before.GetUID() && user.UID("ipclaims", claim.Namespace, claim.Name) != claim.UID {
@@ -233,8 +238,9 @@ func (o *oracles) judgeRange(user simkcp.User, claim *ipamv1alpha1.IPClaim, befo
 	}
 }
 
-// judgeInside judges that a range which was deleted had nobody inside: DELETE is refused "while anything lives in it: a block of a claim that
-// still exists". Claims that were answered after the DELETE was sent may have their block of a new pool.
+// judgeInside judges that a deleted range had no claim inside: DELETE is refused "while anything lives in it: a block
+// of a claim that still exists". A claim that first showed its block after the DELETE was sent does not count: its
+// block may lie in a new pool.
 func (o *oracles) judgeInside(claim *ipamv1alpha1.IPClaim, network string, asked time.Time) {
 	inside := map[string]types.UID{}
 	o.mu.Lock()
@@ -251,8 +257,8 @@ func (o *oracles) judgeInside(claim *ipamv1alpha1.IPClaim, network string, asked
 	}
 }
 
-// deletingRecord notes that the record of a claim is being deleted. The answer is given to the returned function: where the
-// claim was gone before, and the deletion succeeds, the record stays gone.
+// deletingRecord notes that the record of a claim is being deleted. The caller passes the answer to the returned
+// function. If the claim was gone before the DELETE, and the DELETE succeeds, the record has to stay gone.
 func (o *oracles) deletingRecord(cluster, namespace, name, record string) (answered func(error)) {
 	key := keyOf(cluster, namespace, name)
 	before := o.livesKey(key)
@@ -279,7 +285,7 @@ func (o *oracles) livesKey(key string) bool {
 	return false
 }
 
-// shown judges a text that a tenant is shown: it has no name of an object of another tenant, no path and no logical cluster.
+// shown judges that a text shown to a tenant names no object, path or logical cluster of another tenant.
 func (o *oracles) shown(cluster, what, text string) {
 	for letter, of := range tenants {
 		if of == cluster || tenants[letterOf(cluster)] == "" {
@@ -294,7 +300,8 @@ func (o *oracles) shown(cluster, what, text string) {
 	}
 }
 
-// leaks judges an object that a tenant can read. Forged objects show what their tenant knew before.
+// leaks judges an object that a tenant can read. Once a status was forged, leaks judges nothing: a forged object
+// shows what its tenant knew before.
 func (o *oracles) leaks(cluster, plural string, changed *unstructured.Unstructured, text []byte) {
 	o.mu.Lock()
 	forged := len(o.forgeries) > 0

@@ -15,10 +15,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// finalizer is one of another program.
+// finalizer is the finalizer of another program.
 const finalizer = "example.com/keep"
 
-// options of a claim that are a word. The others are key=value: address, pool, length, or a role of its scope.
+// options are the options of a claim that are a single word. All others are key=value: address, pool, length, or a
+// role of its scope.
 var options = map[string]gen.ClaimOption{
 	"retain":    gen.Reclaim(ipamv1alpha1.ReclaimRetain),
 	"refuse":    gen.Unmet(ipamv1alpha1.UnmetRefuse),
@@ -83,8 +84,8 @@ func read(o *unstructured.Unstructured) *ipamv1alpha1.IPClaim {
 	return c
 }
 
-// lengthOf returns the prefix length that a claim asks for. Where it says none, it is that of its class: /32, for all
-// whose claims wait for room.
+// lengthOf returns the prefix length that a claim asks for. A claim that names none gets that of its class, which is
+// /32 for all classes whose claims wait for room.
 func lengthOf(claim *ipamv1alpha1.IPClaim) int32 { return cmp.Or(claim.Spec.PrefixLength, 32) }
 
 func (p *player) create(words []string) {
@@ -110,7 +111,7 @@ func (p *player) delete(words []string) {
 	answered(err)
 }
 
-// hammer deletes a claim again and again, as a tenant does whose program is broken, or who means it.
+// hammer deletes a claim again and again, as a tenant with a broken program or with bad intent would.
 func (p *player) hammer(words []string) {
 	times, err := strconv.Atoi(words[1])
 	if err != nil {

@@ -15,9 +15,9 @@
 // The oracles know the contract of the API and no mechanism. Some judge each stored change as it comes, others the state at
 // rest, which is some minutes after the faults have ended, and the last judges the end, when everything was deleted.
 //
-// With [Profile.Replicas], one of several controllers leads by a Lease, and kcp asks any of them. A bubble has one clock, and
-// none of its goroutines can be stopped. So no replica has a clock of its own, and one that stands still goes on computing
-// while its requests are held; some of them arrive after its lease has gone to another one.
+// With [Profile.Replicas], one of several controllers leads by a Lease, and kcp asks any of them. A bubble has one
+// clock, and none of its goroutines can be stopped. So no replica has a clock of its own, and a replica that stands
+// still goes on computing while its requests are held. Some of these arrive after another replica has got the lease.
 //
 // The same seed makes the same story, and nearly always the same trace: goroutines that are runnable at the same moment
 // of simulated time run in any order.

@@ -37,15 +37,15 @@ type scene struct {
 // pick returns one of the words.
 func (d *dice) pick(words ...string) string { return words[d.IntN(len(words))] }
 
-// most returns a duration up to a bound, in words.
+// most returns a duration up to a bound, in whole microseconds.
 func (d *dice) most(bound time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(bound/time.Microsecond)+1)) * time.Microsecond
 }
 
-// late returns a delay of some milliseconds, so that two actions meet.
+// late returns a delay of at most some milliseconds, so that two actions meet.
 func (d *dice) late() string { return d.after(0) }
 
-// after returns a delay that is late after another one.
+// after returns a delay that is at most some milliseconds longer than another one.
 func (d *dice) after(delay time.Duration) string {
 	return "+" + (delay + d.most(8*time.Millisecond)).String()
 }
@@ -136,7 +136,7 @@ func (d *dice) faults(p Profile, lasts time.Duration) (steps []Step) {
 	return steps
 }
 
-// fault is a step of a fault, after a pause of at most after; zero: of the profile.
+// fault is a step of a fault. It follows a pause of at most after. If after is zero, the profile gives the bound.
 type fault struct {
 	after time.Duration
 	does  string

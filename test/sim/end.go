@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
 
-// clear deletes everything as its owners do: tenants their claims and records, then everybody the pools.
+// clear deletes everything as its owner would: claims and records first, and later the pools that are not derived.
 func (s *Simulation) clear() {
 	for round := range 60 {
 		left := 0
@@ -65,7 +65,8 @@ func (s *Simulation) atEnd() {
 	}
 }
 
-// tolerated is how many blocks of a pool a sweep may free whose claims are unknown: ten, or a tenth of a pool.
+// tolerated is how many blocks of unknown claims a sweep may free in a pool: ten, or a tenth of a larger pool than
+// those here.
 const tolerated = 10
 
 // noteUnclaimed notes the bound blocks whose claims a restored kcp does not know.
@@ -85,7 +86,8 @@ func (o *oracles) noteUnclaimed() {
 	o.unknown = found
 }
 
-// judgeBrake judges that a restored kcp, which does not know the newest claims, frees few of their blocks.
+// judgeBrake judges that the controller frees few blocks of claims that are too new for the restored kcp to know
+// them.
 func (s *Simulation) judgeBrake() {
 	now := s.etcd.Dump()
 	for pool, keys := range s.oracles.unknown {

@@ -97,7 +97,7 @@ func (p *player) copyKCP([]string) {
 	p.note("kcp is copied")
 }
 
-// restoreKCP restores the copy. What tenants were told after it was made does not hold any more.
+// restoreKCP restores kcp from its copy. What tenants were told after the copy was made does not hold any more.
 func (p *player) restoreKCP(words []string) {
 	if p.copies.kcp == nil {
 		return

@@ -10,8 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
 
-// tenants are the logical clusters of the tenants, by the letter that their actors and the names of their objects begin
-// with. The path of a tenant is root and its letter. The witness claims nothing, so that not all bindings go at once.
+// tenants maps the letter with which a tenant's actors and object names begin to the tenant's logical cluster. The
+// path of a tenant is root and its letter. The witness is a workspace without claims, so that a binding is left when
+// those of all tenants are gone.
 var tenants = map[string]string{"a": "aaaaaaaaaaaaaaaa", "b": "bbbbbbbbbbbbbbbb", "c": "cccccccccccccccc"}
 
 const witness = "zzzzzzzzzzzzzzzz"
@@ -23,11 +24,11 @@ var letters = []string{"a", "b", "c"}
 type class struct {
 	cooldown time.Duration
 	unique   []string                   // the roles within which addresses are unique; none: in the pool
-	tenancy  string                     // whose its network is: own, shared, or empty for a class without networks
-	level    string                     // the class whose range its blocks lie in; of a range class its own name
-	window   string                     // the CIDR of its pool, where all claims of it share one space
+	tenancy  string                     // the tenancy of its network: own, shared, or empty if it has no network
+	level    string                     // the class whose range its blocks lie in; a range class names itself
+	window   string                     // the CIDR of its pool, if all its claims share one address space
 	most     int                        // addresses of a workspace; 0: no limit
-	reclaim  ipamv1alpha1.ReclaimPolicy // of claims that say nothing else
+	reclaim  ipamv1alpha1.ReclaimPolicy // the default of its claims
 	leased   bool                       // retained blocks are freed after a time
 	make     []gen.ClassOption
 }

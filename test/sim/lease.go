@@ -20,8 +20,8 @@ const (
 	leaseRetry = 400 * time.Millisecond
 )
 
-// lock is the Lease of the replicas, as a process sees it. A process that was killed as a standby wins an election that
-// nobody sees: its controllers have to run once, so that they end their queues.
+// lock is the Lease of the replicas, as a process sees it. A process that was killed as a standby wins an election
+// that no other process sees: its controllers have to run once, so that they end their queues.
 type lock struct {
 	resourcelock.Interface
 	dead <-chan struct{}

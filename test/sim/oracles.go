@@ -18,16 +18,16 @@ import (
 //
 //	OVERLAP     two live claims show overlapping blocks of one address space
 //	LOST        a claim shows another block than its CREATE answered, or none
-//	LIMIT       a workspace has more addresses of a class than that allows
+//	LIMIT       a workspace has more addresses of a class than the class allows
 //	COOLING     a block was given to another claim before its cooldown was over
-//	ORDER       a claim got a block that another one of its workspace waits for, which comes first
+//	ORDER       a claim got a block that was due first to another claim of its workspace
 //	UNANSWERED  a CREATE has no answer, though nothing is broken and nobody closes its network
 //	POOLREF     an answered claim names a pool that is not there
 //	RANGE       the IPPool of a range is there after the range was deleted
 //	INSIDE      a range was deleted though a claim has a block in it
 //	LEAK        a tenant can read names of another tenant
 //	HELDUP      a binding does not go
-//	ENDED       the only controller takes the ledger for that of another one
+//	ENDED       the only controller ends, as it takes the ledger for that of another controller
 //
 // and at rest and at the end, in rest.go and end.go:
 //
@@ -35,9 +35,9 @@ import (
 //	VERIFY      ledger, claims, records and pools differ
 //	STARVED     a claim waits, and there is room for it
 //	CAPACITY    the status of a pool does not add up
-//	GONE        a record is there whose deletion was answered
-//	RETAINED    a record is gone that nobody deleted
-//	BRAKE       too many blocks of claims that a restored kcp does not know were freed
+//	GONE        a record is there although its deletion was answered
+//	RETAINED    a retained record is gone, and nobody deleted it
+//	BRAKE       too many blocks were freed whose claims a restored kcp does not know
 //	SERVICE     a new claim is not served
 //	LEFT        something is left when everything was deleted
 type oracles struct {
@@ -55,7 +55,7 @@ type oracles struct {
 	taken     refusals             // CREATEs that kcp refused for their names
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
 	served    time.Time            // when the platform last changed what a pool serves
-	ended     map[string]time.Time // when the last claim of a key went, or the record that it had left
+	ended     map[string]time.Time // when a key's last claim went, or the record that it had retained
 	commits   int
 	forgeries map[string]bool // claims whose status was forged, by cluster/namespace/name
 	retention retention
@@ -65,12 +65,12 @@ type oracles struct {
 type told struct {
 	key     string // cluster/namespace/name
 	class   string
-	space   string // in which an address is given once
+	space   string // its address space
 	pool    string
 	ranged  bool
-	network string   // that of its class and scope; empty: it has none
-	inside  []string // that network, and those that it lies in
-	exempt  bool     // its status was forged, or is older than a restore
+	network string   // the network of its class and scope; empty: there is none
+	inside  []string // its network, and the networks above that
+	exempt  bool     // its status was forged, or kcp was restored
 	prefix  netip.Prefix
 	shown   time.Time // since when it has shown the prefix
 	waits   time.Time // since when it has been waiting for room; zero: it does not
@@ -134,12 +134,12 @@ func (o *oracles) end(uid types.UID) {
 	}
 }
 
-// mayBeStored is how long after its answer a CREATE may still be stored, as far as the controller can know.
+// mayBeStored is how long the controller has to expect that a CREATE which it answered is still stored.
 const mayBeStored = 74 * time.Second
 
-// mayBeMissed reports whether a claim may have come and gone while no controller could see it, as watches break and
-// lists follow. Then its block is that of a CREATE that failed: kept for as long as that may be stored, and free at once
-// after that.
+// mayBeMissed reports whether a claim may have come and gone unseen by every controller, as watches break and lists
+// follow. A controller takes such a claim for a CREATE that failed: it keeps the block as long as the claim may still
+// be stored, and frees it then without a cooldown.
 func (o *oracles) mayBeMissed(t *told) bool {
 	faults := o.s.profile.Faults
 	return (faults["break"] > 0 || faults["forget"] > 0) && time.Since(t.shown) < time.Second
@@ -254,7 +254,7 @@ func (o *oracles) copies() {
 	o.copied = time.Now()
 }
 
-// restored notes that kcp forgets what came after its copy. Nothing is promised to the claims that it has then.
+// restored notes that kcp has forgotten all that came after its copy. From now on, no promise to any claim counts.
 func (o *oracles) restored() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -269,8 +269,8 @@ func (o *oracles) restored() {
 	}
 }
 
-// restoredLedger notes that the ledger forgets all that came after its copy. A cooldown is nowhere else: what cools since may be
-// given out, as docs/backup.md says.
+// restoredLedger notes that the ledger has forgotten all that came after its copy. A cooldown is recorded nowhere
+// else, so blocks whose cooldown began later may be given out, as docs/backup.md says.
 func (o *oracles) restoredLedger(copied time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

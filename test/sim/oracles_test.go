@@ -49,12 +49,12 @@ func soon(broken func(*Simulation)) func(*Simulation) {
 	}
 }
 
-// silent is a door that nobody answers.
+// silent is a door that answers no request.
 type silent struct{}
 
 func (silent) Do(*http.Request) (*http.Response, error) { return nil, errRefused }
 
-// consenting is a door that allows everything, and does nothing.
+// consenting is a door that allows every request, and does nothing else.
 type consenting struct{}
 
 func (consenting) Do(r *http.Request) (*http.Response, error) {
@@ -67,7 +67,8 @@ func (consenting) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body))}, err
 }
 
-// drop deletes the objects of a workspace whose names begin so, as the controller may.
+// drop deletes the objects of a workspace whose names begin with prefix. It acts as the controller, which may delete
+// them.
 func (s *Simulation) drop(plural, letter, prefix string) {
 	for _, o := range s.world.All(plural) {
 		if o.Cluster == tenants[letter] && strings.HasPrefix(o.GetName(), prefix) {
@@ -255,7 +256,7 @@ func TestOracles_FindBreaches(t *testing.T) {
 	}
 }
 
-// dropKey deletes the first key of the ledger that begins so.
+// dropKey deletes the first key of the ledger that begins with prefix.
 func (s *Simulation) dropKey(prefix string) {
 	for _, key := range sorted(s.etcd.Dump()) {
 		if !strings.HasPrefix(key, ledgerPrefix+"/"+prefix) || strings.HasSuffix(key, "/head") {

@@ -51,7 +51,7 @@ type process struct {
 	ended   chan struct{}
 	err     error // why it ended; read after ended is closed
 
-	once          sync.Once // of dead
+	once          sync.Once // closes dead
 	mu            sync.Mutex
 	still         time.Time // until when the process stands still
 	begun, killed bool
@@ -141,7 +141,7 @@ func (p *process) options(ground controllers.Ground, ledger *controllers.Ledger,
 	}
 }
 
-// noProbes receives probes that nobody asks.
+// noProbes accepts health checks, and never runs them.
 type noProbes struct{}
 
 func (noProbes) AddHealthzCheck(string, healthz.Checker) error { return nil }
@@ -166,8 +166,8 @@ func (p *process) cut() {
 	p.web.CloseIdleConnections()
 }
 
-// kill ends the process. Nothing that it does from now on reaches anything. A process whose manager starts is killed when
-// its caches are filled: without connections they never are, and a manager that is cancelled meanwhile spins.
+// kill ends the process, and first cuts its connections. If the manager is starting, kill waits until the caches are
+// filled: without connections they would never be, and a manager that is cancelled meanwhile spins.
 func (p *process) kill() {
 	if p.starts() {
 		p.await(p.started)
@@ -180,7 +180,7 @@ func (p *process) kill() {
 	}()
 }
 
-// stop ends the process in good order, and waits for it. A standby has nothing to do for that.
+// stop ends the process in good order, and waits for its end. A standby is killed, because it has nothing to finish.
 func (p *process) stop() {
 	if p.leads() {
 		p.cancel()
@@ -198,7 +198,7 @@ func (p *process) begin() bool {
 	return p.begun
 }
 
-// starts reports whether the manager has begun to start. If not, it never will.
+// starts marks the process as killed, and reports whether its manager had begun to start. If not, it never will.
 func (p *process) starts() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,19 +6,19 @@ import "time"
 type Profile struct {
 	// Steps is the number of steps of each client; a tenant has two clients.
 	Steps int
-	// Pause is the most between two steps.
+	// Pause is the longest pause between two steps of a client.
 	Pause time.Duration
-	// Scenes are the weights of scenes that tenants play, instead of those in scenes. Zero: the scene is not played.
+	// Scenes replaces the weights of the scenes that it names. Zero: the scene is not played.
 	Scenes map[string]int
 	// Only leaves out all scenes that Scenes does not name.
 	Only bool
 	// Faults are the weights of faults. Empty: there are none.
 	Faults map[string]int
-	// Between is the most between two faults.
+	// Between is the longest pause between two faults.
 	Between time.Duration
 	// Replicas is the number of controllers. If there are several, they elect a leader. Zero: one.
 	Replicas int
-	// Fair says that nothing but tenants acts, so that each CREATE is owed an answer.
+	// Fair says that there are no faults, so that each CREATE is owed an answer.
 	Fair bool
 }
 

@@ -101,7 +101,7 @@ func (s *Simulation) finish() {
 	time.Sleep(time.Minute) // the timers of connections and watches end
 }
 
-// replica returns the controller that leads, or one that does not; nil: there is none.
+// replica returns a controller that leads, if the role is leader, else one that does not; nil: there is none.
 func (s *Simulation) replica(role string) (found *process) {
 	for _, p := range s.running() {
 		if p.leads() == (role == "leader") {
@@ -160,9 +160,9 @@ func (p *process) pause() time.Duration {
 	return max(0, time.Until(p.still))
 }
 
-// pausedEtcd returns the fate of a request of a process that may stand still. The process cannot be stopped in a bubble:
-// its requests are held until it goes on. Some are sent then even though their client has given up: they had passed the
-// last look at their deadline before the pause.
+// pausedEtcd returns the fate of a request of a process that may stand still. A process cannot be stopped in a
+// bubble, so its requests are held until the pause ends. Half of them are sent then although their client has given
+// up: such a request stands for one that had last checked its deadline before the pause.
 func (s *Simulation) pausedEtcd(p *process, f simetcd.Fate) simetcd.Fate {
 	d := p.pause()
 	switch {
@@ -175,7 +175,8 @@ func (s *Simulation) pausedEtcd(p *process, f simetcd.Fate) simetcd.Fate {
 	return f
 }
 
-// pausedKCP does the same for a request to kcp.
+// pausedKCP does the same as pausedEtcd, for a request to kcp. Only a write may be sent after its client has given
+// up.
 func (s *Simulation) pausedKCP(p *process, method string, f simkcp.Fate) simkcp.Fate {
 	d := p.pause()
 	switch {
@@ -188,7 +189,7 @@ func (s *Simulation) pausedKCP(p *process, method string, f simkcp.Fate) simkcp.
 	return f
 }
 
-// pause lets a replica stand still. A leader loses its lease if that lasts, and wakes up as one that was deposed.
+// pause lets a replica stand still. A leader loses its lease in a long pause, and does not know that when it goes on.
 func (p *player) pause(words []string) {
 	d, err := time.ParseDuration(words[1])
 	if err != nil {

@@ -97,9 +97,9 @@ func (s *Simulation) verify() {
 	}
 }
 
-// keptOut reports whether a claim that has its block says that a retained record has the name of its own. Two CREATEs of
-// a name were answered side by side, and the first claim was stored, published and deleted before the second came: "a
-// claim of the same name then waits with AllocationRetained".
+// keptOut reports whether a claim says that a retained record has the name of its own record. If two CREATEs of a
+// name are answered side by side, the first claim may be stored, published and deleted before the second is stored.
+// Then the second claim has its block, but no record: "a claim of the same name then waits with AllocationRetained".
 func (s *Simulation) keptOut(cluster, namespace, name string) bool {
 	claim := s.world.Find("ipclaims", cluster, namespace, name)
 	return claim != nil && reasonOf(read(claim.Unstructured)) == ipamv1alpha1.ReasonAllocationRetained
@@ -118,7 +118,7 @@ func (s *Simulation) judgeWaiting(cluster string, claim *ipamv1alpha1.IPClaim, b
 		starved = !s.recorded(cluster, claim)
 	case ipamv1alpha1.ReasonQuotaExceeded:
 		starved = of.most > 0 && holds(cluster, claim.Spec.ClassName, blocks) < of.most
-	default: // that of a class or a pool, which the world does not change
+	default: // a class or a pool is the reason, and the world does not change these
 	}
 	if starved {
 		s.find("STARVED", "%s %s %s waits, and could have it: %s %s", keyOf(cluster, claim.Namespace, claim.Name),
@@ -136,8 +136,8 @@ func messageOf(claim *ipamv1alpha1.IPClaim) string {
 	return ""
 }
 
-// fits reports whether a block of the class's pool is free that would do for the claim: "PoolExhausted: no pool tried has a block of that
-// size".
+// fits reports whether the pool of the claim's class has a free block that suits the claim: "PoolExhausted: no pool
+// tried has a block of that size".
 func (s *Simulation) fits(claim *ipamv1alpha1.IPClaim, blocks []etcdtest.Record) bool {
 	taken := s.excluded(claim.Spec.ClassName)
 	for _, b := range blocks {
@@ -176,8 +176,8 @@ func (s *Simulation) recorded(cluster string, claim *ipamv1alpha1.IPClaim) bool 
 	})
 }
 
-// holds counts the blocks that a workspace holds by a class. A block of a claim that a restored kcp does not know counts: "a brake keeps
-// their blocks", and a server is not believed before its revision is that of the claim.
+// holds counts the blocks of a class that a workspace holds. A block whose claim a restored kcp does not know counts,
+// too: "a brake keeps their blocks", and the controller believes no kcp whose revision is older than the claim.
 func holds(cluster, class string, blocks []etcdtest.Record) (n int) {
 	for _, b := range blocks {
 		if b.Of == cluster && b.Class == class {
@@ -236,11 +236,13 @@ func (s *Simulation) judgeGone() {
 	}
 }
 
-// binding is how long a probe may take that was stored without an answer: "CREATE succeeds with an empty or Pending status, and the
-// reconcile binds the claim". The contract has no bound; a claim that takes longer here waits for something.
+// binding is how long a probe that was stored without an answer may stay unbound: "CREATE succeeds with an empty or
+// Pending status, and the reconcile binds the claim". The contract has no bound; a claim that takes longer here waits
+// for something.
 const binding = 10 * time.Second
 
-// probe creates a claim of each class in a network that is in use and in one that is new, and one of a class that knows no networks.
+// probe creates two claims of each class: one in a network that is in use, and one in a new network. A class without
+// networks gets one claim, and a class of ranges none.
 func (s *Simulation) probe() {
 	for i, name := range sorted(classes) {
 		letter := letters[(i+int(s.story.Seed))%len(letters)]
@@ -253,7 +255,7 @@ func (s *Simulation) probe() {
 	}
 }
 
-// served are the reasons for which a probe may wait: others have everything.
+// served are the reasons for which a probe may wait, because other claims have all that it could get.
 var served = []ipamv1alpha1.Reason{
 	ipamv1alpha1.ReasonPoolExhausted, ipamv1alpha1.ReasonQuotaExceeded, ipamv1alpha1.ReasonAllocationRetained,
 }
@@ -291,14 +293,14 @@ func (s *Simulation) probeOne(claim, class, network string) {
 	p.delete(words)
 }
 
-// mayWait reports whether a probe may wait for a reason. Where each network has addresses of its own, all those of a new one are free; the
-// pool of mvrf serves another class, too, whose addresses cool in it.
+// mayWait reports whether a probe may wait for a reason. If each network has addresses of its own, all addresses of a
+// new network are free, except in class mvrf: its pool serves another class, too, whose addresses cool in it.
 func mayWait(class, network string, why ipamv1alpha1.Reason) bool {
 	free := network == "probe" && slices.Contains(classes[class].unique, "network") && class != "mvrf"
 	return slices.Contains(served, why) && !free
 }
 
-// offers reports whether a pool of the platform serves the class, or its chain begins with one that always does.
+// offers reports whether a pool of the platform serves the class now. Only mflat and mvrf may be without a pool.
 func (s *Simulation) offers(class string) bool {
 	if class != "mflat" && class != "mvrf" {
 		return true

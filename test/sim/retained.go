@@ -31,8 +31,8 @@ func (p *policy) read(claim *ipamv1alpha1.IPClaim) {
 // taken."
 type retention struct {
 	published map[types.UID]bool         // claims that have a record
-	left      map[string]netip.Prefix    // by the cluster/namespace/name of the claim
-	before    map[types.UID]netip.Prefix // of the claim before one of its name
+	left      map[string]netip.Prefix    // retained blocks, by the cluster/namespace/name of the claim
+	before    map[types.UID]netip.Prefix // the block that the previous claim of its name had left
 	emptied   map[string]int             // workspaces and namespaces that go, which "releases everything in it"
 	discarded map[string]int             // DELETEs of records that wait for their answer, by the claim's cluster/namespace/name
 }
@@ -44,15 +44,16 @@ func newRetention() retention {
 	}
 }
 
-// record notes a record as it is stored: a block is retained only if its record was.
+// record notes whether a claim has a record: only then can its block be retained.
 func (r *retention) record(kind string, record *unstructured.Unstructured) {
 	uid, _, _ := unstructured.NestedString(record.Object, "spec", "claimRef", "uid")
 	r.published[types.UID(uid)] = kind != "DELETED"
 }
 
-// end notes that a claim has gone. It leaves a block if it had a record, and its policy has been Retain for a moment. Without a record, it leaves
-// the block of the claim before it as that was, unless it got that block itself and says that it is to be freed.
-// That holds, too, for a claim that goes while the controller exchanges the record of the claim before it for its own.
+// end notes that a claim has gone. A claim with a record leaves its block, if its policy has been Retain for a
+// moment. A claim without a record leaves the block of the previous claim of its name as it was, unless it has a
+// block itself and its policy is to free it. This also holds for a claim that goes while the controller exchanges the
+// previous claim's record for its own.
 func (r *retention) end(uid types.UID, t *told) {
 	before, follows := r.before[uid]
 	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling
@@ -65,7 +66,7 @@ func (r *retention) end(uid types.UID, t *told) {
 	}
 }
 
-// succeed notes that a claim of that name is there, which may have the block back.
+// succeed notes that a claim has come which may get back the block that the previous claim of its name left.
 func (r *retention) succeed(uid types.UID, key string) {
 	if before, ok := r.left[key]; ok {
 		r.before[uid] = before
@@ -83,9 +84,9 @@ func (r *retention) goes(key string) bool {
 	return false
 }
 
-// discards notes that the record of a claim of that name is being deleted, until the returned function is called. The
-// DELETE may come a moment before the claim goes, and delete what that leaves: "A retained one may be deleted by a
-// tenant's admin, and that frees the block."
+// discards notes that the record of the claims of a name is being deleted, until the returned function is called. The
+// DELETE may come a moment before the claim goes, and still delete the record that the claim leaves: "A retained one
+// may be deleted by a tenant's admin, and that frees the block."
 func (o *oracles) discards(key string) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

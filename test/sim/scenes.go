@@ -34,7 +34,7 @@ func (d *dice) aRange() string {
 	return fmt.Sprintf("create %s %s range %s", d.rangeName(), d.pick("net", "snet", "cnet", "scnet", "site", "room", "vnet", "vsub"), d.network())
 }
 
-// scenes are what tenants do. Each that joins two mechanisms has them meet within milliseconds.
+// scenes are what tenants do. In a scene of two mechanisms, these meet within milliseconds.
 var scenes = []scene{
 	{"create", 10, func(d *dice) []string { return []string{d.flat(d.name())} }},
 	{"network", 8, func(d *dice) []string { return []string{d.inside(d.name())} }},
@@ -127,11 +127,11 @@ var scenes = []scene{
 	{"wait", 0, func(d *dice) []string {
 		return []string{fmt.Sprintf("create %s-c%d flat length=%s wait", d.letter, d.IntN(9), d.pick("32", "32", "31"))}
 	}},
-	{"beside", 0, func(d *dice) []string { // room comes for claims that wait, while one comes to another pool
+	{"beside", 0, func(d *dice) []string { // waiting claims get room, while a claim comes to another pool
 		name := fmt.Sprintf("%s-k%d", d.letter, d.IntN(20))
 		return []string{fmt.Sprintf("delete %s & %s create %s vrf network=n%d", d.name(), d.late(), name, d.IntN(9)), "delete " + name}
 	}},
-	{"limit", 1, func(d *dice) []string { // one too many at once
+	{"limit", 1, func(d *dice) []string { // four at once, where the limit is two
 		all := func(verb, class string) string {
 			return fmt.Sprintf("+100ms %[1]s %[2]s-f0%[3]s & +100ms %[1]s %[2]s-f1%[3]s & +100ms %[1]s %[2]s-f2%[3]s & +100ms %[1]s %[2]s-f3%[3]s", verb, d.letter, class)
 		}
@@ -167,7 +167,7 @@ var scenes = []scene{
 	}},
 }
 
-// race deletes a range while claims come inside, in address spaces that are new, and claims once more.
+// race deletes a range while claims come inside, each in a new address space. At last, one more claim comes.
 func (d *dice) race() []string {
 	parent, child, _ := strings.Cut(d.pick("cnet cell", "scnet scell", "net end", "snet send"), " ")
 	net := fmt.Sprintf("network=race%d", d.IntN(2))

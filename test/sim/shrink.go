@@ -37,7 +37,7 @@ func (s *shrinker) try(steps []Step) bool {
 	return true
 }
 
-// dropSteps leaves out so many steps at a time. An actor waits as long as it would have without them.
+// dropSteps leaves out size steps at a time. The pauses stay, so that all other steps begin when they did.
 func (s *shrinker) dropSteps(size int) {
 	for at := 0; at < len(s.story.Steps); {
 		end := min(at+size, len(s.story.Steps))
@@ -47,7 +47,7 @@ func (s *shrinker) dropSteps(size int) {
 	}
 }
 
-// without returns the steps without some. Their pauses go to the next steps of their actors.
+// without returns the steps without those from index from up to index to. Each pause passes to the actor's next step.
 func without(steps []Step, from, to int) []Step {
 	left := slices.Concat(steps[:from], steps[to:])
 	for _, gone := range steps[from:to] {

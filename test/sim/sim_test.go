@@ -33,7 +33,7 @@ var fixed = map[string][]uint64{
 }
 
 // Each history of the fixed set keeps all promises.
-func TestSim_FixedHistories(t *testing.T) {
+func TestSim_KeepsAllPromisesInTheFixedHistories(t *testing.T) {
 	if *seed != 0 || *file != "" || *histories > 0 {
 		t.Logf("the flags name other histories")
 		return
@@ -49,7 +49,7 @@ func TestSim_FixedHistories(t *testing.T) {
 }
 
 // Each story that once ended with a finding keeps all promises now.
-func TestSim_KeptStories(t *testing.T) {
+func TestSim_KeepsAllPromisesInTheKeptStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.story")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no kept stories: %v", err)
@@ -88,7 +88,8 @@ func TestSim_OneStory(t *testing.T) {
 	}
 }
 
-// shrunk shrinks a story that ends with a finding of an oracle. A story that has to meet a moment is played three times.
+// shrunk shrinks a story that ends with a finding of an oracle. Each shorter story is played up to three times,
+// because a finding may depend on the moment.
 func shrunk(t *testing.T, story Story, oracle string, budget int) Story {
 	t.Helper()
 	return Shrink(story, budget, func(s Story) bool {

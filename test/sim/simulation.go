@@ -26,10 +26,10 @@ type Simulation struct {
 	began   time.Time
 	oracles *oracles
 	logs    bool // the controller's log comes into the trace
-	// meddle, unless nil, is called before the story is played, before the rest is judged, and before the end is judged. Tests
-	// of the oracles break a promise there.
+	// meddle, unless nil, is called before the story is played, before the state at rest is judged, and before the end
+	// is judged. Tests of the oracles break a promise there.
 	meddle func(before moment)
-	// rests ends the simulation when the rest is judged.
+	// rests ends the simulation after the state at rest is judged.
 	rests bool
 
 	mu       sync.Mutex

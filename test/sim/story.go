@@ -24,7 +24,7 @@ type Story struct {
 	Comment string
 	// Profile names the [Profile] that the story is played with.
 	Profile string
-	// Seed is that of the delays and the lost requests.
+	// Seed determines the delays and the lost requests.
 	Seed  uint64
 	Steps []Step
 }

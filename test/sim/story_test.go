@@ -23,7 +23,7 @@ func TestParse_ReadsPrintedStories(t *testing.T) {
 }
 
 // Shrink leaves out all that the finding does not need.
-func TestShrink_LeavesNeededActions(t *testing.T) {
+func TestShrink_KeepsTheNeededActions(t *testing.T) {
 	t.Parallel()
 	story := Draw("networks", 7)
 	first, second := story.Steps[3].String(), story.Steps[len(story.Steps)-3].Parts[0].String()

@@ -8,14 +8,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// queued is how long a claim has waited when it has its place in the order for certain.
+// queued is how long a claim has to wait until it has its place in the order for certain.
 const queued = time.Second
 
-// wanted is the address that a claim waits for, which another one has.
+// wanted is an address that another claim has, and for which a claim waits.
 type wanted struct {
 	address netip.Addr
 	since   time.Time
-	freed   bool // exactly its block was
+	freed   bool // a block of exactly this address was freed
 }
 
 // wait notes since when a claim has been waiting for room, or for an address.
@@ -37,8 +37,8 @@ func (t *told) wait(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// passes judges whether a claim got, by any address, the one that another claim of its workspace waits for: "a claim that waits for
-// exactly the freed block comes before those that take any".
+// passes judges that a claim which would take any address did not get the address for which another claim of its
+// workspace waits: "a claim that waits for exactly the freed block comes before those that take any".
 func (o *oracles) passes(claim *ipamv1alpha1.IPClaim, t *told) {
 	if !o.s.profile.Fair || claim.Spec.Address != "" || claim.Spec.RetainedPolicy == ipamv1alpha1.RetainedReuse {
 		return
@@ -52,7 +52,7 @@ func (o *oracles) passes(claim *ipamv1alpha1.IPClaim, t *told) {
 	}
 }
 
-// frees notes for claims that wait for an address that its block is freed.
+// frees notes, for the claims that wait for the address of a block, that this block is freed.
 func (o *oracles) frees(t *told) {
 	for _, other := range o.live {
 		if w := &other.wants; other.class == t.class && !w.since.IsZero() && t.prefix.IsSingleIP() && t.prefix.Addr() == w.address {

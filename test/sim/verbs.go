@@ -11,7 +11,7 @@ type verb struct {
 	do    func(p *player, words []string)
 }
 
-// verbs are all actions. A name of a claim may begin with its namespace, as other/ac1; without, it is in default.
+// verbs are all actions. A claim's name may begin with its namespace, as in other/ac1. Else the namespace is default.
 var verbs map[string]verb
 
 func init() {

@@ -23,9 +23,9 @@ type Weather struct {
 	CreateFails int // CREATEs of claims that fail after admission
 	CreateSlow  int // CREATEs of claims that are stored up to 58 s after admission
 
-	Lag     time.Duration // most of a watch of kcp
-	EtcdLag time.Duration // most of a watch of etcd
-	Slow    time.Duration // most of a request, of its answer, and of the time between admission and the store
+	Lag     time.Duration // the longest delay of a watch of kcp
+	EtcdLag time.Duration // the longest delay of a watch of etcd
+	Slow    time.Duration // the longest delay of a request, of its answer, and between admission and the store
 }
 
 // weathers are those that a story can name.
@@ -78,7 +78,8 @@ func (s *Simulation) etcdFate(request any) simetcd.Fate {
 	return f
 }
 
-// kcpFate draws the fate of a request of the controller to kcp. Its certificates and webhooks are spared.
+// kcpFate draws the fate of a request of the controller to kcp. Requests for its certificates and webhooks are
+// spared.
 func (s *Simulation) kcpFate(method, plural string) simkcp.Fate {
 	w := s.current()
 	f := simkcp.Fate{Before: 300*time.Microsecond + s.most(max(w.Slow, 2*time.Millisecond)), After: s.most(max(w.Slow, time.Millisecond))}
@@ -96,7 +97,7 @@ func (s *Simulation) kcpFate(method, plural string) simkcp.Fate {
 	return f
 }
 
-// delay draws how long a request takes between admission and the store; less than zero: it fails there.
+// delay draws how long a request takes between admission and the store. If it is negative, the request fails there.
 func (s *Simulation) delay(what string) time.Duration {
 	w := s.current()
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// newTwins starts both, empty.
+// newTwins starts both servers, empty.
 func newTwins(t *testing.T, seed uint64, simulated *Etcd, real embedetcd.Options) *twins {
 	real.MaxTxnOps = maxTxnOps
 	return &twins{
@@ -31,7 +31,7 @@ func (w *twins) key() string {
 	return []string{"a", "a/", "a/1", "a/1/x", "a/2", "b", "b/1", "c"}[w.rand.IntN(8)]
 }
 
-// revision returns a revision around which something happened, the compacted ones and future ones included.
+// revision returns a revision near a past event. It may be compacted, or lie in the future.
 func (w *twins) revision() int64 {
 	switch w.rand.IntN(8) {
 	case 0:
@@ -114,7 +114,7 @@ func (w *twins) branch() (what string, ops []clientv3.Op) {
 			one, op = w.get()
 		}
 		if op.IsDelete() && string(op.RangeBytes()) == "\x00" {
-			continue // etcd overlooks that a put beside it writes a key twice
+			continue // a put of the same key beside it is an error, which etcd overlooks
 		}
 		what, ops = what+one+"; ", append(ops, op)
 	}
@@ -139,7 +139,7 @@ func (w *twins) step() {
 	n := w.rand.IntN(100)
 	switch {
 	case n < 3:
-		w.settle() // else an event that a watch has not brought yet is compacted in one of them
+		w.settle() // else one server compacts an event that its watch has not brought yet
 		rev := w.revision()
 		w.same(fmt.Sprintf("compact %d", rev), func(c *clientv3.Client) string {
 			resp, err := c.Compact(w.t.Context(), rev, clientv3.WithCompactPhysical())

@@ -12,8 +12,9 @@
 // A [Link] is the connection of one process: it delays and loses requests by a [Fate], holds the responses of a watch
 // back, and can be cut.
 //
-// An etcd that runs differs in this. Its headers name the cluster, the member and the term. A watch gets progress every
-// ten minutes without asking. Its watches may divide the changes of several revisions otherwise into responses. It has
-// leases, users, nested transactions, comparisons of ranges and of leases, sorted ranges, ranges by revision, previous
-// values in the answers to writes, and filters, IDs and fragments of watches. A request here for one of them panics.
+// A real etcd differs in this. Its headers name the cluster, the member and the term. A watch gets progress every ten
+// minutes without asking. Its watches may divide the changes of several revisions into responses in another way. It
+// has leases, users, nested transactions, comparisons of ranges and of leases, sorted ranges, ranges by revision,
+// previous values in the answers to writes, and filters, IDs and fragments of watches. Here, a request that uses one
+// of these panics.
 package simetcd

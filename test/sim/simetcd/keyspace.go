@@ -10,7 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// version is a key from a revision on. If the key was deleted then, it has neither a value nor a Version.
+// version is the state of a key from a revision on. If the key was deleted then, it has neither a value nor a
+// Version.
 type version = mvccpb.KeyValue
 
 // keyspace stores the versions of keys. It is for one goroutine. A version never changes once it is stored.

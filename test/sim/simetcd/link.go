@@ -10,20 +10,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Fate is what becomes of a request.
+// Fate is what happens to a request.
 type Fate struct {
-	Before, After time.Duration // it arrives, and its answer, so late
+	Before, After time.Duration // the delays of the request and of its answer
 	Lost          bool          // it does not arrive
 	Mute          bool          // it arrives, and its answer does not
 	Hang          bool          // with Lost or Mute: the client hears nothing until its time is over
-	Late          time.Duration // with Mute: it arrives only so much later, whatever becomes of the client
+	Late          time.Duration // with Mute: it arrives after this delay, even if the client has gone
 }
 
 // Link is the connection of one process to the server. It is safe for concurrent use.
 type Link struct {
 	Server *Etcd
 	Fates  func(request any) Fate
-	// Lag returns how late a watch brings its next responses.
+	// Lag returns the delay of a watch's next responses.
 	Lag func() time.Duration
 
 	once sync.Once
@@ -43,7 +43,7 @@ func (l *Link) Client(ctx context.Context) *clientv3.Client {
 	return c
 }
 
-// Cut ends the connection: nothing arrives after it, at either end. A request that its Fate has made late arrives.
+// Cut ends the connection. After it nothing arrives at either end, except a request whose Fate is Late.
 func (l *Link) Cut() { l.once.Do(func() { close(l.end) }) }
 
 var errAway = status.Error(codes.Unavailable, "the connection is closed")
@@ -81,7 +81,7 @@ func do[R any](ctx context.Context, l *Link, request any) (none R, err error) {
 	return answer.(R), nil
 }
 
-// fail returns the error of a request that got no answer, when the client learns it.
+// fail returns the error of a request that got no answer. It returns when the client is to learn of the failure.
 func (l *Link) fail(ctx context.Context, fate Fate) error {
 	if !fate.Hang {
 		return errAway

@@ -26,7 +26,7 @@ func TestLink_DelaysAndLosesAPut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fate        Fate
 		err         error
-		after       time.Duration // the client learns it
+		after       time.Duration // how long the client waits for its error
 		stored      bool          // when the client learns it
 		storedLater bool
 	}{
@@ -63,7 +63,7 @@ func TestLink_DelaysAndLosesAPut(t *testing.T) {
 	}
 }
 
-func TestLink_CutEndsWhatIsOnItsWay(t *testing.T) {
+func TestLink_CutEndsRequestsAndWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := New()
@@ -85,7 +85,7 @@ func TestLink_CutEndsWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
-// A watch goes on when the server was restarted or restored, where it can.
+// After a restart or a restore of the server, a watch goes on, unless its next revision was compacted.
 func TestLink_WatchGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -142,7 +142,7 @@ func values(resp clientv3.WatchResponse) (values []string) {
 	return values
 }
 
-func TestLink_WatchLags(t *testing.T) {
+func TestLink_DelaysTheEventsOfAWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lag = 3 * time.Second
@@ -163,7 +163,7 @@ func TestLink_WatchLags(t *testing.T) {
 	})
 }
 
-func TestEtcd_LosesWhatIsOnItsWayToAServerThatRestarts(t *testing.T) {
+func TestEtcd_LosesRequestsOnTheirWayWhenItRestarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := New()

@@ -12,8 +12,8 @@ func (e *Etcd) Snapshot() *Snapshot {
 	return &Snapshot{e.keys.clone()}
 }
 
-// Restore replaces all keys by a snapshot, and ends all watches. A bump above zero raises the revision by it, and
-// compacts what was before, as etcdutl does by --bump-revision and --mark-compacted.
+// Restore replaces all keys by a snapshot, and ends all watches. A bump above zero raises the revision by bump, and
+// compacts all that is older, as etcdutl does by --bump-revision and --mark-compacted.
 func (e *Etcd) Restore(s *Snapshot, bump int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

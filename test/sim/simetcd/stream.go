@@ -15,15 +15,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// never is the Done of a context inside clientv3's Watcher, which never ends. A goroutine waits for it with each stream.
-// A channel from outside of a bubble would stop the time of the bubble, so it is nil here, which never ends either.
+// never replaces the channel that clientv3's Watcher uses as the Done of a context without end. For each stream, a
+// goroutine waits for it. A channel from outside of a bubble would stop the time of the bubble, so it is nil here:
+// receiving from it blocks for ever, too.
 //
 //go:linkname never go.etcd.io/etcd/client/v3.valCtxCh
 var never chan struct{}
 
 func init() { never = nil }
 
-// stream is the server's side of a stream of watches, and the client's.
+// stream is a stream of watches, both at the server and at the client.
 type stream struct {
 	grpc.ClientStream // nil: clientv3 calls none of its methods
 
@@ -34,7 +35,7 @@ type stream struct {
 
 	mu    sync.Mutex
 	asks  []*pb.WatchRequest // sent and not yet read
-	asked chan struct{}      // has one if there are asks
+	asked chan struct{}      // has an element if there are asks
 
 	watches []*watch // of the server's goroutine
 	ids     int64
@@ -63,7 +64,7 @@ func (l *Link) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchC
 	return s, nil
 }
 
-// ended returns the error of a stream. One of a connection that was cut makes a client stop trying.
+// ended returns the error of a stream. After a cut, it is an error at which a client stops trying.
 func (l *Link) ended(err error) error {
 	select {
 	case <-l.end:
@@ -163,7 +164,7 @@ func (s *stream) turn() (responses []*pb.WatchResponse, news <-chan struct{}, ok
 	return responses, e.news, true
 }
 
-// synced reports whether etcd tells the progress of a stream: it has a watch, and all its watches have begun.
+// synced reports whether etcd sends progress on a stream: the stream has a watch, and all its watches have begun.
 func (s *stream) synced(rev int64) bool {
 	return len(s.watches) > 0 && !slices.ContainsFunc(s.watches, func(w *watch) bool { return w.start > rev })
 }
@@ -211,7 +212,7 @@ func (s *stream) bring(w *watch, k *keyspace) []*pb.WatchResponse {
 	return []*pb.WatchResponse{{Header: header(k.rev), WatchId: w.id, Events: events}}
 }
 
-// event returns the event of a version. The value from before is missing once it was compacted.
+// event returns the event of a version. With prev, it has the value from before, unless that was compacted.
 func (k *keyspace) event(v *version, prev bool) *mvccpb.Event {
 	ev := &mvccpb.Event{Type: mvccpb.PUT, Kv: v}
 	if v.Version == 0 {

@@ -33,7 +33,7 @@ type twins struct {
 	recent    []string // the last requests, for a person
 }
 
-// pair is the same watch of both.
+// pair is the same watch in both servers.
 type pair struct {
 	name string
 	ways [2]*way
@@ -72,7 +72,7 @@ func render(resp clientv3.OpResponse, err error) (text string, rev int64) {
 	}
 }
 
-// same fails the test unless both did the same.
+// same fails the test unless both servers do the same.
 func (w *twins) same(what string, do func(c *clientv3.Client) string) {
 	w.t.Helper()
 	w.recent = append(w.recent, what)
@@ -84,7 +84,7 @@ func (w *twins) same(what string, do func(c *clientv3.Client) string) {
 	}
 }
 
-// do sends a request to both.
+// do sends a request to both servers.
 func (w *twins) do(what string, op clientv3.Op) {
 	w.t.Helper()
 	w.same(what, func(c *clientv3.Client) string {
@@ -94,7 +94,7 @@ func (w *twins) do(what string, op clientv3.Op) {
 	})
 }
 
-// watch begins a watch in both.
+// watch begins a watch in both servers.
 func (w *twins) watch(ctx context.Context, name, key string, opts ...clientv3.OpOption) {
 	p := &pair{name: name}
 	w.future = max(w.future, clientv3.OpGet(key, opts...).Rev())

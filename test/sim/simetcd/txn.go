@@ -35,7 +35,7 @@ func (t *txn) commit() int64 {
 	return t.rev
 }
 
-// put stores a value, as a request without a transaction.
+// put stores a value, for a request without a transaction.
 func (k *keyspace) put(r *pb.PutRequest) (*pb.PutResponse, error) {
 	if len(r.Key) == 0 {
 		return nil, rpctypes.ErrGRPCEmptyKey
@@ -45,7 +45,7 @@ func (k *keyspace) put(r *pb.PutRequest) (*pb.PutResponse, error) {
 	return t.put(r), nil
 }
 
-// remove deletes a range, as a request without a transaction.
+// remove deletes a range, for a request without a transaction.
 func (k *keyspace) remove(r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
 	if len(r.Key) == 0 {
 		return nil, rpctypes.ErrGRPCEmptyKey
@@ -84,7 +84,7 @@ func (t *txn) remove(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	return resp
 }
 
-// transact runs a transaction. One that fails writes nothing.
+// transact runs a transaction. A transaction that fails writes nothing.
 func (k *keyspace) transact(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if err := checkTxn(r); err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ func (w *World) Backup() *Copy {
 	return c
 }
 
-// Restore replaces all objects by a backup, except the webhooks and secrets of the controller, and ends all watches. bump
-// raises the revision above the present one, as etcd can; otherwise it is that of the backup.
+// Restore replaces all objects by a backup, except the webhooks and secrets of the controller, and ends all watches.
+// With bump, the revision becomes higher than the present one, as etcd can do; else it is that of the backup.
 func (w *World) Restore(c *Copy, bump bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *World) Break() {
 	w.breakAll()
 }
 
-// Forge changes a stored object past all admission, as a hostile tenant can for a moment. It reports false if there is
-// none.
+// Forge changes a stored object past all admission, as a hostile tenant can for a moment. It reports false if the
+// object does not exist.
 func (w *World) Forge(plural, cluster, namespace, name string, change func(o map[string]any)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

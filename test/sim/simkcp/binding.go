@@ -14,7 +14,7 @@ const bindingFinalizer = "apis.kcp.io/apibinding-finalizer"
 // owned are the resources that an APIBinding serves, in the order of the export. kcp deletes them in that order.
 var owned = []string{"ipallocations", "ipclaims", "ippools"}
 
-// Workspace makes a workspace with its namespaces, and binds the export unless it is the platform's.
+// Workspace makes a workspace with its namespaces, and binds the export in it unless it is the platform's.
 func (w *World) Workspace(cluster, path string, namespaces ...string) {
 	w.mu.Lock()
 	w.paths[path] = cluster
@@ -82,7 +82,7 @@ func isBound(binding *unstructured.Unstructured) bool {
 	return len(resources) > 0
 }
 
-// served reports whether a request in a workspace finds the kind. mu is held.
+// served reports whether a request with a scope finds the kind of a table. mu is held.
 func (w *World) served(t *table, in scope) bool {
 	switch {
 	case in.cluster == Platform:
@@ -97,7 +97,7 @@ func (w *World) served(t *table, in scope) bool {
 	return w.serving(in.cluster) != nil
 }
 
-// consumed reports whether a workspace of a shard is served. mu is held.
+// consumed reports whether a shard has a workspace that an APIBinding serves. mu is held.
 func (w *World) consumed(shard string) bool {
 	for p, b := range w.tables[kcpGroup+"/apibindings"].objects {
 		if w.shardOf(p.cluster) == shard && isBound(w.binding(p, b)) {
@@ -107,7 +107,7 @@ func (w *World) consumed(shard string) bool {
 	return false
 }
 
-// binds starts to bind an APIBinding that a user made, unless another one serves the workspace.
+// binds starts to bind an APIBinding that a user made, unless another APIBinding serves the workspace.
 func (w *World) binds(p place) {
 	w.start(func(ctx context.Context) {
 		pause(ctx, w.Step)
@@ -117,7 +117,7 @@ func (w *World) binds(p place) {
 	})
 }
 
-// bind binds an APIBinding, unless another one serves the workspace. mu is held.
+// bind binds an APIBinding, unless another APIBinding serves the workspace. mu is held.
 func (w *World) bind(p place) {
 	t := w.tables[kcpGroup+"/apibindings"]
 	b, ok := t.objects[p]

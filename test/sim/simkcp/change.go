@@ -23,7 +23,7 @@ import (
 // full is the patch type of an UPDATE, which has no patch.
 const full types.PatchType = ""
 
-// change updates or patches an object. A patch that meets another change is applied again.
+// change updates or patches an object. If the object changes meanwhile, change reads it and applies the patch again.
 func (w *World) change(ctx context.Context, q request, patch types.PatchType, body []byte) ([]byte, *apierrors.StatusError) {
 	for {
 		w.mu.Lock()
@@ -48,7 +48,7 @@ func (w *World) change(ctx context.Context, q request, patch types.PatchType, bo
 	}
 }
 
-// wanted returns the object that a request asks for. Before is stored as text.
+// wanted returns the object that a request asks for. Its parameter stored is the stored object before, as text.
 func (q request) wanted(before *unstructured.Unstructured, stored []byte, patch types.PatchType, body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {
 	wanted, refusal := patched(before, stored, patch, body)
 	if refusal != nil {
@@ -69,7 +69,7 @@ func (q request) wanted(before *unstructured.Unstructured, stored []byte, patch 
 	return wanted, q.conditional(before, wanted, patch)
 }
 
-// patched applies a patch to an object, which is stored as text.
+// patched returns an object with a patch applied. Its parameter stored is the same object as text.
 func patched(before *unstructured.Unstructured, stored []byte, patch types.PatchType, body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {
 	merged, err := body, error(nil)
 	switch patch {
@@ -102,7 +102,8 @@ func patched(before *unstructured.Unstructured, stored []byte, patch types.Patch
 	return wanted, nil
 }
 
-// merge applies a merge patch to an object, as jsonpatch.MergePatch does to text. The object takes over parts of the patch.
+// merge applies a merge patch to an object, as jsonpatch.MergePatch does to text. The object then shares parts of the
+// patch.
 func merge(object, patch map[string]any) {
 	for key, value := range patch {
 		inside, isObject := value.(map[string]any)
@@ -118,7 +119,7 @@ func merge(object, patch map[string]any) {
 	}
 }
 
-// withoutNulls removes fields that are null from a value. Those of a list stay.
+// withoutNulls removes the fields that are null from a value, but keeps the nulls in a list.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -140,7 +141,7 @@ func unknownPatch() *apierrors.StatusError {
 	}}
 }
 
-// conditional refuses a change of another version than the stored one, and an update of another object.
+// conditional refuses a change of another version than the stored one, and an update of an object with another UID.
 func (q request) conditional(before, wanted *unstructured.Unstructured, patch types.PatchType) *apierrors.StatusError {
 	if uid := wanted.GetUID(); patch == full && uid != "" && uid != before.GetUID() {
 		return apierrors.NewConflict(q.resource(), q.name, errors.New(
@@ -158,7 +159,7 @@ func (q request) conditional(before, wanted *unstructured.Unstructured, patch ty
 		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 }
 
-// keep returns the wanted object without what the request cannot change.
+// keep returns the wanted object with only those changes that the request may make.
 func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	if q.subresource == "status" {
 		after := before.DeepCopy()
@@ -192,7 +193,7 @@ func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.U
 	return after
 }
 
-// hold keeps the status where it has a subresource, and counts the generation.
+// hold keeps the old status if the kind has a status subresource, and counts the generation.
 func (q request) hold(before, after *unstructured.Unstructured) {
 	if q.serves(q.version, "status") {
 		delete(after.Object, "status")
@@ -237,9 +238,9 @@ func (w *World) admitChange(ctx context.Context, q request, before *unstructured
 	return nil
 }
 
-// replace stores a change, and deletes an object whose last finalizer went. It reports false if the stored object has
-// changed. bare says that the request left out the annotation of the cluster: kcp stores the object as it was sent, and
-// compares it with one that has the annotation, so that it counts as changed.
+// replace stores a change, and deletes an object whose last finalizer is gone. It reports false if the stored object
+// has changed meanwhile. bare says that the request left out the annotation of the cluster. kcp then stores the
+// object as it was sent, but compares it with an object that has the annotation, so that it counts as changed.
 func (w *World) replace(q request, stored []byte, before, after *unstructured.Unstructured, bare bool) ([]byte, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

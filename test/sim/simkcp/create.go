@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// create stores an object that admission admits. The request was routed by the binding of a moment before.
+// create stores an object if admission admits it. The request was routed a moment ago, by the binding of that moment.
 func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructured) ([]byte, *apierrors.StatusError) {
 	if refusal := q.creatable(o); refusal != nil {
 		return nil, refusal
@@ -102,7 +102,7 @@ func (w *World) add(q request, o *unstructured.Unstructured) ([]byte, *apierrors
 	return dried(o), nil
 }
 
-// creatable refuses an object that is not one of the URL, and takes from it the fields that a server gives.
+// creatable refuses an object that does not fit the URL, and takes from the object the fields that a server sets.
 func (q request) creatable(o *unstructured.Unstructured) *apierrors.StatusError {
 	if refusal := q.typed(o); refusal != nil {
 		return refusal
@@ -124,7 +124,8 @@ func (q request) creatable(o *unstructured.Unstructured) *apierrors.StatusError 
 	return nil
 }
 
-// typed refuses an object of another kind or version than that of the URL. The simulation's own users may leave both out.
+// typed refuses an object whose kind or version is not that of the URL. The simulation's own users may leave both
+// out.
 func (q request) typed(o *unstructured.Unstructured) *apierrors.StatusError {
 	if version := o.GetAPIVersion(); version != "" && version != q.apiVersion(q.version) {
 		return apierrors.NewBadRequest(fmt.Sprintf(
@@ -169,7 +170,7 @@ func (w *World) generateName(o *unstructured.Unstructured) {
 	o.SetName(fmt.Sprintf("%sg%04d", o.GetGenerateName(), w.uids.Add(1)))
 }
 
-// sent returns the fields that a client sent in CREATE. Lists are one field each.
+// sent returns the fields that a client sent in a CREATE. A list counts as one field.
 func sent(q request, o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := map[string]any{}
 	for key, value := range o.Object {

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// recheck is how long kcp waits before it looks again at what finalizers hold.
+// recheck is how long kcp waits before it looks again at objects that finalizers hold.
 const recheck = 3 * time.Second
 
 // Unbind deletes the APIBinding of a workspace, and waits. kcp deletes the objects kind by kind, past admission, and
-// finalizers hold the binding. step is the pause between two of them. It returns true when the binding is gone, and
-// false after two minutes.
+// finalizers hold the binding. step is the pause between two objects. Unbind returns true when the binding is gone,
+// and false after two minutes.
 func (w *World) Unbind(cluster string, step time.Duration) bool {
 	ctx, cancel := context.WithTimeout(w.ctx, 2*time.Minute)
 	defer cancel()
@@ -27,8 +27,8 @@ func (w *World) Unbind(cluster string, step time.Duration) bool {
 	return binding != nil && w.leave(ctx, p, step)
 }
 
-// leave does what kcp does about an APIBinding that is being deleted, until it is gone or ctx ends. An object that
-// was stored after its kind was listed for the last time stays, and nothing serves it.
+// leave does the work of kcp for an APIBinding that is being deleted, until it is gone or ctx ends. An object that is
+// stored after its kind was listed for the last time stays, and nothing serves it.
 func (w *World) leave(ctx context.Context, p place, step time.Duration) bool {
 	t := w.tables[kcpGroup+"/apibindings"]
 	for ctx.Err() == nil {
@@ -76,7 +76,7 @@ func (w *World) clear(ctx context.Context, plurals []string, in scope, step time
 	return was
 }
 
-// remain writes into the condition of an APIBinding what is left of its objects. It reports whether that is new.
+// remain writes into the conditions of an APIBinding which of its objects are left. It reports whether that is new.
 func (w *World) remain(t *table, p place, left []*unstructured.Unstructured) bool {
 	if len(left) == 0 {
 		return false
@@ -106,7 +106,7 @@ func counted(counts map[string]int, format string) string {
 	return strings.Join(list, ", ")
 }
 
-// condition makes a condition of a stored object false. It reports whether that changes it.
+// condition makes a condition of a stored object false. It reports whether the object changed.
 func (w *World) condition(t *table, p place, kind, reason, message string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *World) condition(t *table, p place, kind, reason, message string) bool 
 }
 
 // unfinalize takes the finalizer of kcp off an APIBinding that is being deleted. It reports whether the binding is
-// gone. One that waited beside it takes over.
+// gone. Then another APIBinding of the workspace takes over.
 func (w *World) unfinalize(t *table, p place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,9 @@ func aPool(name string, finalizers ...any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name, "finalizers": finalizers}, "spec": map[string]any{"cidr": "10.0.0.0/8"}}
 }
 
-// While a binding is being deleted, nothing is created, policies are asked, and what finalizers hold may change.
-func TestUnbind_RefusesToCreate(t *testing.T) {
+// While a binding is being deleted, nothing is created, policies are asked, and objects that finalizers hold may
+// change.
+func TestUnbind_RefusesCreatesWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -46,7 +47,7 @@ func TestUnbind_RefusesToCreate(t *testing.T) {
 }
 
 // A binding that a user makes beside another one serves nothing until that one is gone.
-func TestBind_TheSecondTakesOver(t *testing.T) {
+func TestBind_LetsASecondBindingTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -67,8 +68,8 @@ func TestBind_TheSecondTakesOver(t *testing.T) {
 	})
 }
 
-// A workspace goes with its claims, and a finalizer holds it.
-func TestDeleteWorkspace_IsHeldByFinalizers(t *testing.T) {
+// The DELETE of a workspace deletes its claims. A finalizer of a claim holds the workspace.
+func TestDeleteWorkspace_WaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -100,7 +101,7 @@ func TestDeleteWorkspace_IsHeldByFinalizers(t *testing.T) {
 }
 
 // A namespace is emptied five seconds after its DELETE. Until then its claims are served, and none is created.
-func TestDeleteNamespace_Waits(t *testing.T) {
+func TestDeleteNamespace_KeepsClaimsForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// page says which part of a list a request wants.
+// page says which part of a list a request wants, and at which revision.
 type page struct {
 	limit    int
 	after    string // the key after which it begins
@@ -94,7 +94,7 @@ func (q request) listed(places []place, objects map[place][]byte, meta metav1.Li
 	return raw(http.StatusOK, out.Bytes())
 }
 
-// selector returns whether the selectors of a request select an object.
+// selector returns a function that reports whether the selectors of a request select an object.
 func (q request) selector(query url.Values) (func(object []byte) bool, error) {
 	byLabel, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {

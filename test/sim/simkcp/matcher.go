@@ -39,7 +39,7 @@ func matcherOf(name string, conditions []admissionregistrationv1.MatchCondition)
 
 // matching has the compiled match conditions of a policy or a webhook. It is safe for concurrent use.
 type matching struct {
-	ofUser  matchconditions.Matcher // those that read nothing but who asks
+	ofUser  matchconditions.Matcher // those that read only the user of the request
 	ofRest  matchconditions.Matcher
 	matched sync.Map // whether a user of that name fulfils ofUser
 }
@@ -58,7 +58,7 @@ func matchingOf(name string, list []admissionregistrationv1.MatchCondition) *mat
 	return &matching{ofUser: matcherOf(name, ofUser), ofRest: matcherOf(name, ofRest)}
 }
 
-// match reports whether a request of a user fulfils the conditions. They are fulfilled or not for the same user for ever.
+// match reports whether a request of a user fulfils the conditions. The result of ofUser is kept for each user.
 func (c *matching) match(ctx context.Context, by string, a *admission.VersionedAttributes) (bool, error) {
 	known, ok := c.matched.Load(by)
 	if !ok {
@@ -124,7 +124,7 @@ func info(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: []string{"system:authenticated"}}
 }
 
-// attributes returns a request as policies and match conditions see it.
+// attributes returns a request in the form in which policies and match conditions read it.
 func (q request) attributes(op admission.Operation, o, old *unstructured.Unstructured) *admission.VersionedAttributes {
 	of := q.gvk(q.version)
 	a := &admission.VersionedAttributes{VersionedKind: of}

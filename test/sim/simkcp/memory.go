@@ -12,12 +12,13 @@ type memory[V any] struct {
 	known map[[sha256.Size]byte]V
 }
 
-// newMemory returns a memory that keeps so many values at most.
+// newMemory returns a memory that keeps at most that many values.
 func newMemory[V any](most int) *memory[V] {
 	return &memory[V]{most: most, known: map[[sha256.Size]byte]V{}}
 }
 
-// get returns the value that compute returns for bytes, now or before. Nobody changes it.
+// get returns the value that compute has for these bytes, from memory if it was computed before. Nobody may change
+// it.
 func (m *memory[V]) get(of []byte, compute func() V) V {
 	key := sha256.Sum256(of)
 	m.mu.Lock()

@@ -10,7 +10,7 @@ import (
 )
 
 // A merge of parsed objects is that of their text, which a real server makes.
-func TestMerge(t *testing.T) {
+func TestMerge_GivesTheResultOfAMergeOfText(t *testing.T) {
 	t.Parallel()
 	const stored = `{"a":{"b":1,"c":[1,null,{"d":null}],"e":{"f":"g"}},"h":"i","j":[{"k":1}],"l":null,"m":1.5}`
 	for _, patch := range []string{

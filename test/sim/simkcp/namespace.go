@@ -14,7 +14,7 @@ import (
 const (
 	// grace is how long kcp waits before it deletes what is in a namespace.
 	grace = 5 * time.Second
-	// estimate is how long it waits before it looks again at what finalizers hold in one.
+	// estimate is how long kcp waits before it looks again at objects of a namespace that finalizers hold.
 	estimate = 8 * time.Second
 )
 
@@ -31,7 +31,7 @@ func (w *World) namespace(cluster, name string) {
 	}
 }
 
-// readyNamespace gives a new namespace what a server gives it.
+// readyNamespace gives a new namespace the fields that a server gives it.
 func readyNamespace(o *unstructured.Unstructured) {
 	labels := o.GetLabels()
 	if labels == nil {
@@ -81,7 +81,7 @@ func (w *World) DeleteWorkspace(cluster string, step time.Duration) bool {
 	return false
 }
 
-// forget takes the paths of a workspace that is gone.
+// forget removes the paths of a workspace that is gone.
 func (w *World) forget(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *World) forget(cluster string) {
 	}
 }
 
-// end deletes an APIBinding or a namespace, unless it is being deleted.
+// end starts the deletion of an APIBinding or a namespace, unless that has begun.
 func (w *World) end(t *table, p place, step time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *World) ended(t *table, p place, step time.Duration) {
 	}
 }
 
-// terminate does what kcp does about a namespace that is being deleted, until it is gone or ctx ends.
+// terminate does the work of kcp for a namespace that is being deleted, until it is gone or ctx ends.
 func (w *World) terminate(ctx context.Context, p place, step time.Duration) bool {
 	t := w.tables["/namespaces"]
 	in := scope{cluster: p.cluster, namespace: p.name}

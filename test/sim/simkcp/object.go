@@ -32,7 +32,7 @@ func read(b []byte) (*unstructured.Unstructured, error) {
 	return o, utiljson.Unmarshal(b, &o.Object)
 }
 
-// received parses the JSON of a request, and leaves out of the metadata what is null or unknown.
+// received parses the JSON of a request, and drops null and unknown fields from the metadata.
 func received(b []byte) (*unstructured.Unstructured, error) {
 	o, err := read(b)
 	if err != nil {
@@ -41,7 +41,7 @@ func received(b []byte) (*unstructured.Unstructured, error) {
 	return o, coerce(o)
 }
 
-// coerce leaves out of an object's metadata what is null or unknown.
+// coerce drops null and unknown fields from an object's metadata.
 func coerce(o *unstructured.Unstructured) error {
 	meta, ok, err := objectmeta.GetObjectMeta(o.Object, false)
 	if err != nil || !ok {
@@ -50,7 +50,7 @@ func coerce(o *unstructured.Unstructured) error {
 	return objectmeta.SetObjectMeta(o.Object, meta)
 }
 
-// parsed keeps parsed objects: the same bytes are read again and again, and soon.
+// parsed keeps parsed objects: the same bytes are soon parsed again, many times.
 var parsed = newMemory[*unstructured.Unstructured](2000)
 
 // parse returns an object that the world has stored.
@@ -65,7 +65,7 @@ func parse(b []byte) *unstructured.Unstructured {
 	return known.DeepCopy()
 }
 
-// dried returns the answer to a dry run. kcp names the cluster of stored objects alone.
+// dried returns the answer to a dry run. Only objects that are stored carry the annotation of their cluster.
 func dried(o *unstructured.Unstructured) []byte {
 	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", logicalcluster.AnnotationKey)
 	if len(o.GetAnnotations()) == 0 {

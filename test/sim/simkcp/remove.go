@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// remove deletes an object, or marks it as being deleted while it has finalizers. An object that changes while
-// admission is asked is read again, and admission is asked again.
+// remove deletes an object, or marks it as being deleted if it has finalizers. If the object changes while admission
+// is asked, remove reads it again, and asks admission again.
 func (w *World) remove(ctx context.Context, q request, options *metav1.DeleteOptions) ([]byte, *apierrors.StatusError) {
 	for {
 		w.mu.Lock()
@@ -72,7 +72,7 @@ func (w *World) finish(q request, stored []byte) ([]byte, bool) {
 	}}), true
 }
 
-// preconditions refuses a DELETE of another object, or of another version of it.
+// preconditions refuses a DELETE whose preconditions name another UID or version than the object has.
 func (q request) preconditions(o *unstructured.Unstructured, must *metav1.Preconditions) *apierrors.StatusError {
 	if must == nil {
 		return nil

@@ -35,7 +35,7 @@ func (q request) in(object []byte) []byte {
 	return []byte(strings.Replace(string(object), `{"apiVersion":`+stored, `{"apiVersion":`+asked, 1))
 }
 
-// route returns the request of a URL, or the answer where none is served.
+// route returns the request of a URL. If that is not served, route returns the answer instead.
 func (w *World) route(r *http.Request, by string) (q request, answered *http.Response) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	in, path := w.reach(path)
@@ -75,7 +75,8 @@ func (w *World) route(r *http.Request, by string) (q request, answered *http.Res
 	return q, nil
 }
 
-// unreached returns the answer where no binding serves a request. An APIExport's endpoint asks its authorizer first.
+// unreached returns the answer to a request that no binding serves. An APIExport's endpoint asks its authorizer
+// first.
 func (q request) unreached() *http.Response {
 	switch {
 	case !q.virtual:

@@ -36,19 +36,20 @@ type form struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
 	rules      *cel.Validator
-	// beside are the rules that a change of the status alone can break: those in the spec hold since it was stored.
+	// beside has the rules that a change of the status alone can break. The rules of the spec have held since it was
+	// stored.
 	beside *cel.Validator
-	// status is the schema of the status, which no rule beside it reads, but of the old object; nil: there is none.
+	// status is the schema of the status; nil: there is none, or a rule of the object reads the new status.
 	status *form
-	// guards says that a rule reads the status of the old object. It lets the spec change, and so holds while the spec stays.
+	// guards says that a rule reads the status of the old object. Such a rule limits only changes of the spec.
 	guards bool
 	// compares says that a rule reads the old object.
 	compares bool
-	// faultless keeps which contents have no faults.
+	// faultless keeps, by the contents of objects, whether they have no faults.
 	faultless *memory[bool]
 }
 
-// served names a schema: tenants have others than the platform.
+// served names a schema: that of tenants differs from that of the platform.
 type served struct {
 	platform        bool
 	plural, version string
@@ -79,7 +80,7 @@ func formOf(q request) *form {
 	return forms()[served{q.cluster == Platform, q.plural, q.version}]
 }
 
-// compile panics on a schema that does not compile, which the tests of package config show, too.
+// compile compiles a schema, and panics if that fails. The tests of package config show such a schema, too.
 func compile(props *apiextensionsv1.JSONSchemaProps) *form {
 	openAPI := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, openAPI, nil); err != nil {
@@ -108,7 +109,8 @@ func compile(props *apiextensionsv1.JSONSchemaProps) *form {
 	return f
 }
 
-// readsStatus reports whether a rule of an object reads its status, and readsOldStatus whether that of the old object.
+// readsStatus reports whether a rule of an object reads the object's status. readsOldStatus reports whether it reads
+// the status of the old object.
 func readsStatus(rule apiextensionsv1.ValidationRule) bool {
 	return strings.Contains(strings.ReplaceAll(rule.Rule, "oldSelf.status", ""), "self.status")
 }
@@ -145,7 +147,7 @@ func withoutRules(s *schema.Structural) {
 	}
 }
 
-// admit prunes and defaults an object, as a server does when it has read one.
+// admit prunes an object and sets its defaults, as a server does with an object that it receives.
 func (f *form) admit(object map[string]any) {
 	if f == nil {
 		return
@@ -155,15 +157,16 @@ func (f *form) admit(object map[string]any) {
 	defaulting.Default(object, f.structural)
 }
 
-// fill defaults an object, as a server does when it reads one from its store: the status, too, which it drops at CREATE.
+// fill sets an object's defaults, as a server does with an object that it reads from its store. That includes the
+// status, which a server drops at CREATE.
 func (f *form) fill(object map[string]any) {
 	if f != nil {
 		defaulting.Default(object, f.structural)
 	}
 }
 
-// refusals returns the faults of an object's metadata, and why the schema refuses the object. A nil old object means that it is
-// created.
+// refusals returns errs, which are the faults of the metadata, and why the schema refuses an object. If old is nil,
+// the object is being created.
 func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
 	if f == nil {
 		return errs
@@ -183,8 +186,8 @@ func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old m
 	return f.faults(ctx, nil, object, old)
 }
 
-// split returns the status of an object, and the object without it, where they can be judged apart: of most changes one of
-// them was met before.
+// split returns the status of an object, and the object without it, if the two can be judged apart. That saves time:
+// after most changes, one of the two is known already.
 func (f *form) split(object map[string]any) (status, rest map[string]any) {
 	status, ok := object["status"].(map[string]any)
 	if !ok || f.status == nil {
@@ -195,8 +198,8 @@ func (f *form) split(object map[string]any) (status, rest map[string]any) {
 	return status, rest
 }
 
-// admits reports whether an object has no faults. Where no rule reads the old object, one that has none by itself has none: of most
-// contents of a status there are many changes.
+// admits reports whether an object has no faults. If no rule reads the old object, it is enough that the new object
+// has none by itself: the same status is often reached by many different changes.
 func (f *form) admits(ctx context.Context, object, old map[string]any) bool {
 	if old != nil && !f.compares && f.admits(ctx, object, nil) {
 		return true
@@ -204,8 +207,8 @@ func (f *form) admits(ctx context.Context, object, old map[string]any) bool {
 	return f.faultless.get(contents(object, old), func() bool { return len(f.faults(ctx, nil, object, old)) == 0 })
 }
 
-// contents returns the parts of objects that a schema can see. Of the metadata this is the name. When a condition changed is a time, and which
-// one matters to no schema.
+// contents returns the parts of objects that the result of a schema depends on. Of the metadata, only the name
+// counts. The time at which a condition changed never counts.
 func contents(objects ...map[string]any) []byte {
 	seen := make([]map[string]any, len(objects))
 	for i, object := range objects {
@@ -221,10 +224,10 @@ func contents(objects ...map[string]any) []byte {
 	return changedAt.ReplaceAll(b, []byte("a time"))
 }
 
-// changedAt matches the time of a condition.
+// changedAt matches the time at which a condition changed.
 var changedAt = regexp.MustCompile(`"lastTransitionTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"`)
 
-// faults returns errs, and why the schema refuses an object.
+// faults returns errs, and adds why the schema refuses an object.
 func (f *form) faults(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
 	var before any
 	if old != nil {
@@ -232,7 +235,7 @@ func (f *form) faults(ctx context.Context, errs field.ErrorList, object, old map
 	}
 	shape := validation.ValidateCustomResource(nil, object, f.openAPI)
 	if len(shape) > 0 && old != nil {
-		shape = validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI) // without those that were there before
+		shape = validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI) // without the faults of the old object
 	}
 	errs = append(errs, shape...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, f.structural, object)...)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An object whose status was dropped is read with the status that the schema defaults.
+// fill gives an object whose status was dropped the status that the schema has as a default.
 func TestForm_DefaultsAStatusThatWasDropped(t *testing.T) {
 	t.Parallel()
 	f := compile(&apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -23,7 +23,7 @@ func TestForm_DefaultsAStatusThatWasDropped(t *testing.T) {
 	}
 }
 
-// Status and spec are judged apart while the spec stays. A rule that lets the spec change by the status of before still sees both.
+// If the spec stays, status and spec are judged apart. A rule on the spec that depends on the old status sees both.
 func TestForm_JudgesTheStatusApart(t *testing.T) {
 	t.Parallel()
 	f := forms()[served{true, "ippools", "v1alpha1"}]

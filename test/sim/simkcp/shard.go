@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// FirstShard is the shard of the platform, and of each workspace that is not placed on another one.
+// FirstShard is the shard of the platform, and of each workspace that Place has not put elsewhere.
 const FirstShard = "shard-0"
 
 // Place puts a workspace on a shard. Call it before [World.Workspace].
@@ -45,10 +45,10 @@ func (w *World) publish() {
 
 func sameURL(a, b any) bool { return a.(map[string]any)["url"] == b.(map[string]any)["url"] }
 
-// Endpoint returns the path below which a shard shows the tenants of the export.
+// Endpoint returns the path under which a shard serves the tenants of the export.
 func Endpoint(shard string) string { return "/services/apiexport/" + shard }
 
-// BreakShard ends all watches of a shard, as its API server does that restarts.
+// BreakShard ends all watches of a shard, as a restart of its API server does.
 func (w *World) BreakShard(shard string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,8 @@ func (w *World) BreakShard(shard string) {
 }
 
 // Reidentify gives the export another identity, as an administrator can. kcp stores the objects of tenants by
-// identity: those of the former one are not shown, and come back with it. Watches of them end without events.
+// identity. So the objects of the former identity are hidden, and come back with it. Their watches end without
+// events.
 func (w *World) Reidentify(identity string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

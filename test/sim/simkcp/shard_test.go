@@ -28,7 +28,7 @@ func (w *World) endpoints(t *testing.T) (urls []string) {
 	return urls
 }
 
-// Each shard shows its own tenants, and its URL is in the slice while it has one.
+// Each shard shows its own tenants. Its URL is in the slice while it has a tenant.
 func TestShards_ShowTheirTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestShards_ShowTheirTenants(t *testing.T) {
 	})
 }
 
-// A shard that restarts ends its own watches.
-func TestShards_BreakAlone(t *testing.T) {
+// The restart of a shard ends only the watches of that shard.
+func TestBreakShard_EndsOnlyTheWatchesOfThatShard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -102,8 +102,8 @@ func (w *World) watching(t *testing.T, path string) *bufio.Scanner {
 	return bufio.NewScanner(must.Get(connection.RoundTrip(r))(t).Body)
 }
 
-// With another identity the objects of tenants are not shown, and they come back with the former one.
-func TestReidentify_HidesWhatWasStored(t *testing.T) {
+// With another identity, the objects of tenants are hidden. With the former identity, they come back.
+func TestReidentify_HidesTheObjectsOfTheFormerIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	user := User{World: w, Cluster: tenant, Name: "t"}
@@ -119,8 +119,8 @@ func TestReidentify_HidesWhatWasStored(t *testing.T) {
 	}
 }
 
-// The pages of a list show the objects of one moment.
-func TestList_Pages(t *testing.T) {
+// The pages of a list show the objects at one revision.
+func TestList_ShowsOneRevisionInAllPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	user := User{World: w, Cluster: tenant, Name: "t"}
@@ -142,8 +142,9 @@ func TestList_Pages(t *testing.T) {
 	}
 }
 
-// An object that a selector selects no more is deleted for a watch, and one that it selects from now on is added.
-func TestWatch_DeletesWhatItSelectsNoMore(t *testing.T) {
+// If a selector no longer selects an object, its watch deletes the object. If it begins to select an object, its
+// watch adds the object.
+func TestWatch_DeletesObjectsThatItNoLongerSelects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -66,14 +66,14 @@ func (t *table) since(revision int64) ([]event, bool) {
 	return t.log[i:], revision >= t.begin
 }
 
-// scope bounds the objects that a request sees. An empty cluster is all of them, or all of a shard.
+// scope bounds the objects that a request sees. An empty cluster means all clusters, or all of a shard.
 type scope struct {
 	virtual            bool
 	shard              string // of a virtual scope
 	cluster, namespace string
 }
 
-// covers reports whether a scope has a place. The mutex of the world is held.
+// covers reports whether a scope contains a place. The mutex of the world is held.
 func (t *table) covers(s scope, p place) bool {
 	if s.namespace != "" && s.namespace != p.namespace {
 		return false

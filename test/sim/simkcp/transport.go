@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Fate is what becomes of a request.
+// Fate is what happens to a request.
 type Fate struct {
-	Before, After time.Duration // it arrives, and its answer, so late
+	Before, After time.Duration // the delays of the request and of its answer
 	Lost          bool          // it does not arrive
 	Mute          bool          // it arrives, and its answer does not
-	Late          time.Duration // with Mute: it arrives only so much later, whatever becomes of the client
+	Late          time.Duration // with Mute: it arrives after this delay, even if the client has gone
 	Fail          int           // the server answers by that code; zero: it does not fail
 }
 
@@ -23,7 +23,7 @@ type Fate struct {
 type Transport struct {
 	World *World
 	Fates func(method, plural string) Fate
-	// Lag returns how late a watch brings its next events.
+	// Lag returns the delay of a watch's next events.
 	Lag func(plural string) time.Duration
 	// As is the user of each request. Empty: the controller.
 	As string

@@ -14,11 +14,11 @@ import (
 type User struct {
 	World   *World
 	Cluster string
-	// Name is that of any user; masters is in the group system:masters.
+	// Name is the user's name. Any name will do; masters is in the group system:masters.
 	Name string
 }
 
-// routed returns the request for an object, or a 404 if its workspace does not serve the kind.
+// routed returns the request for an object, or a 404 if the workspace does not serve its kind.
 func (u User) routed(plural, namespace, name string) (request, error) {
 	group := ipamGroup
 	switch plural {
@@ -91,7 +91,7 @@ func (u User) Delete(ctx context.Context, plural, namespace, name string) error 
 	return nil
 }
 
-// Patch merges into an object.
+// Patch applies a merge patch to an object.
 func (u User) Patch(plural, namespace, name, patch string) error {
 	q, err := u.routed(plural, namespace, name)
 	if err != nil {

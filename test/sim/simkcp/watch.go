@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch answers by a stream of events. It ends with the request, with its timeout, and when the world ends all
+// watch answers by a stream of events. The stream ends with the request, at its timeout, and when the world ends all
 // watches.
 func (t *Transport) watch(r *http.Request, q request) *http.Response {
 	query := r.URL.Query()
@@ -40,7 +40,7 @@ func (t *Transport) watch(r *http.Request, q request) *http.Response {
 	return answered
 }
 
-// streamBody ends its watch when it is closed.
+// streamBody is the body of a watch's answer. Closing it ends the watch.
 type streamBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -100,7 +100,7 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// begin sends the objects that exist, and a bookmark.
+// begin sends the objects that exist, and then a bookmark if initial is set.
 func (s *stream) begin() error {
 	w := s.transport.World
 	w.mu.Lock()
@@ -123,8 +123,8 @@ func (s *stream) begin() error {
 		s.request.apiVersion(s.request.versions[0]), s.request.kind.name, s.at, metav1.InitialEventsAnnotationKey))
 }
 
-// changes returns the changes since the last one that was sent, as the scope and the selectors show them. It reports
-// false if they are compacted. The mutex of the world is held.
+// changes returns the changes that were not sent yet, as the scope and the selectors show them. It reports false if
+// some of them are compacted. The mutex of the world is held.
 func (s *stream) changes() (seen []event, kept bool) {
 	events, kept := s.request.since(s.at)
 	if s.follows {
@@ -142,8 +142,8 @@ func (s *stream) changes() (seen []event, kept bool) {
 	return seen, kept
 }
 
-// shown returns an event as the selectors show it: an object that they select no more is deleted, as it was. One without a type is
-// not shown.
+// shown returns an event as the selectors show it. If they no longer select the object, the event deletes it as it
+// was. An event without a type is not to be sent.
 func (s *stream) shown(e event) event {
 	was, is := e.before != nil && s.selected(e.before), e.kind != deleted && s.selected(e.object)
 	switch {
@@ -171,7 +171,7 @@ func (s *stream) bring(events []event) error {
 	return nil
 }
 
-// wait waits for the next change. One of another kind costs no time.
+// wait waits for the next change. If the watch does not show it, wait returns at once.
 func (s *stream) wait(ctx context.Context, news <-chan struct{}) error {
 	select {
 	case <-news:

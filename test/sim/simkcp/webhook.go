@@ -32,8 +32,8 @@ func decode(from map[string]any, to any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(from, to)
 }
 
-// admits reports whether admission of the platform is asked. kcp looks at the bindings of the moment, and not at
-// those by which it has routed the request: when none is left, it asks nobody.
+// admits reports whether the platform's admission is asked. kcp looks at the bindings that exist now, not at the
+// binding that routed the request: if none is left, it asks nobody.
 func (w *World) admits(q request) bool {
 	if q.group != ipamGroup || q.cluster == Platform {
 		return q.group == ipamGroup
@@ -43,8 +43,8 @@ func (w *World) admits(q request) bool {
 	return w.serving(q.cluster) != nil
 }
 
-// registered returns the webhooks of a resource. Those that mutate and those that validate have the same fields, as
-// far as a world reads them.
+// registered returns the webhooks of a resource, mutating or validating. As far as a world reads them, both have the
+// same fields.
 func (w *World) registered(plural string) []hook {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,10 +86,10 @@ type hook struct {
 	timeout time.Duration
 	rules   []admissionregistrationv1.RuleWithOperations
 	matcher *matching
-	fails   bool // without an answer, the request is refused
+	fails   bool // if it gives no answer, the request is refused
 }
 
-// unanswered returns the refusal where a webhook gives no answer; nil: it is ignored.
+// unanswered returns the refusal of a request to which a webhook gives no answer; nil: the webhook is ignored.
 func (h hook) unanswered(err error) *apierrors.StatusError {
 	if !h.fails {
 		return nil
@@ -113,7 +113,7 @@ func (w *World) asked(ctx context.Context, h hook, q request, a *admission.Versi
 	return matched, nil
 }
 
-// mutate calls the mutating webhooks, and returns the object as they leave it.
+// mutate calls the mutating webhooks, and returns the object as they have changed it.
 func (w *World) mutate(ctx context.Context, q request, op admission.Operation, o, old *unstructured.Unstructured) (*unstructured.Unstructured, *apierrors.StatusError) {
 	for _, h := range w.registered("mutatingwebhookconfigurations") {
 		response, refusal := w.call(ctx, h, q, q.attributes(op, o, old))
@@ -151,7 +151,8 @@ func (w *World) validate(ctx context.Context, q request, op admission.Operation,
 	return nil
 }
 
-// call calls a webhook if it is asked, and returns its answer or its refusal. Both are nil if there is no answer.
+// call calls a webhook if it is to be asked, and returns its answer, or a refusal. Both are nil if there is no
+// answer.
 func (w *World) call(ctx context.Context, h hook, q request, a *admission.VersionedAttributes) (*admissionv1.AdmissionResponse, *apierrors.StatusError) {
 	called, refusal := w.asked(ctx, h, q, a)
 	if !called || refusal != nil {
@@ -167,7 +168,7 @@ func (w *World) call(ctx context.Context, h hook, q request, a *admission.Versio
 	return response, nil
 }
 
-// review returns a request as a webhook gets it.
+// review returns a request in the form in which a webhook gets it.
 func (q request) review(a *admission.VersionedAttributes) *admissionv1.AdmissionRequest {
 	by := info(q.user)
 	extra := map[string]authenticationv1.ExtraValue{}

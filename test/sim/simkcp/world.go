@@ -23,8 +23,8 @@ const (
 	firstIdentity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
 )
 
-// World is the server. It is safe for concurrent use; its exported fields are set before the first request. Close it
-// where users delete bindings and namespaces, or make bindings: kcp goes on after it has answered.
+// World is the server. It is safe for concurrent use; its exported fields are set before the first request. If users
+// delete bindings or namespaces, or make bindings, close the world at the end: kcp goes on working after its answer.
 type World struct {
 	mu       sync.Mutex
 	tables   map[string]*table // by group/plural
@@ -43,16 +43,18 @@ type World struct {
 
 	// Door reaches the webhooks. Nil: none is called.
 	Door Door
-	// Delay returns how long a request takes between admission and the store. Less than zero: it fails then.
+	// Delay returns how long a request takes between admission and the store. If it is negative, the request fails
+	// there.
 	Delay func(what string) time.Duration
-	// Body, unless nil, returns how long a user's CREATE waits after it was routed, and before it is admitted.
+	// Body, unless nil, returns how long a user's CREATE waits after its routing and before its admission.
 	Body func(what string) time.Duration
-	// StoreUnbound lets a CREATE that was routed before its workspace unbound be stored after, as kcp does. Otherwise
-	// it is answered by 404.
+	// StoreUnbound lets kcp store a CREATE that was routed before its workspace unbound, as a real kcp does. Otherwise
+	// the answer is 404.
 	StoreUnbound bool
 	// Step is how long kcp pauses between two objects that it deletes, and before it binds.
 	Step time.Duration
-	// OnCommit, unless nil, is told of each change, in order, with the object as it is stored. It must not call the world.
+	// OnCommit, unless nil, is called for each change, in order, with the object as it is stored. It must not call the
+	// world.
 	OnCommit func(kind, plural, cluster string, o *unstructured.Unstructured, stored []byte)
 }
 
@@ -104,7 +106,8 @@ func (w *World) must(table, cluster, text string) {
 	}
 }
 
-// commit stores an object at the next revision, and wakes the watches. Of a deleted one, the watches see what was stored. mu is held.
+// commit stores an object at the next revision, and wakes the watches. For a deleted object, the watches get the
+// object as it was stored. mu is held.
 func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructured) []byte {
 	w.revision++
 	if kind == deleted {
@@ -153,7 +156,7 @@ func (w *World) identify(t *table, p place, o *unstructured.Unstructured) {
 	annotate(o, logicalcluster.AnnotationKey, p.cluster)
 }
 
-// take deletes an object without asking, or marks it as being deleted while it has finalizers. mu is held.
+// take deletes an object past admission. If the object has finalizers, take marks it as being deleted. mu is held.
 func (w *World) take(t *table, p place) (after *unstructured.Unstructured, gone bool) {
 	stored, ok := t.objects[p]
 	if !ok {
@@ -177,7 +180,7 @@ func (w *World) take(t *table, p place) (after *unstructured.Unstructured, gone 
 	return o, false
 }
 
-// leave marks an object as being deleted, and reports whether it was not.
+// leave marks an object as being deleted, and reports whether that is new.
 func leave(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return false

@@ -46,7 +46,7 @@ func (t *Transport) send(tt *testing.T, method, path, kind, body string) (int, *
 	return answered.StatusCode, o
 }
 
-// The requests are made in order, as in a kcp with the platform's manifests and no webhooks.
+// The requests are sent in order. The world answers as a kcp with the platform's manifests and without webhooks.
 func TestWorld_Answers(t *testing.T) {
 	t.Parallel()
 	const (
@@ -101,8 +101,8 @@ func TestWorld_Answers(t *testing.T) {
 	}
 }
 
-// A watch of all workspaces brings what the deletion of a binding deletes, and a finalizer holds the binding.
-func TestWorld_UnbindIsHeldByFinalizers(t *testing.T) {
+// A watch of all workspaces shows the objects that go with a binding. A finalizer holds the binding.
+func TestUnbind_WaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -135,8 +135,8 @@ func TestWorld_UnbindIsHeldByFinalizers(t *testing.T) {
 	})
 }
 
-// A CREATE that was routed before its workspace unbound is stored past admission, if the world is told to.
-func TestWorld_StoresWhatWasRoutedBefore(t *testing.T) {
+// With StoreUnbound, a CREATE that was routed before its workspace unbound is stored past admission.
+func TestWorld_StoresACreateThatWasRoutedBeforeTheUnbind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
