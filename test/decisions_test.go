@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The index has every decision, by its title.
-func TestDecisions_Indexed(t *testing.T) {
+// The index lists each decision by its title.
+func TestDecisions_AreAllInTheIndex(t *testing.T) {
 	t.Parallel()
 	const dir = "../docs/decisions"
 	index := must.Get(os.ReadFile(filepath.Join(dir, "README.md")))(t)

@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/kcp-ipam/ipam/"
 
-// rules say what a package may not import. Names are import paths, those of this
-// module without the module; "name/..." is a package and all below it.
+// rules say what a package may not import. Names are import paths; those of this module leave the module out.
+// "name/..." is a package and all below it.
 var rules = []struct {
 	why    string
 	from   []string
@@ -214,7 +214,7 @@ func list(t *testing.T) []listed {
 	return packages
 }
 
-// within reports whether a package is one of those that the patterns name.
+// within reports whether a package matches one of the patterns.
 func within(path string, patterns []string) bool {
 	local := strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The map of ARCHITECTURE.md has every folder with Go files, by itself or by one above it that is not
-// divided, and no other.
+// The map of ARCHITECTURE.md has each folder with Go files, either by itself or under a folder that the map does not
+// divide. It has no other folder.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	page := must.Get(os.ReadFile("../ARCHITECTURE.md"))(t)
@@ -46,7 +46,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// folders returns the folders of a map, and whether it divides each.
+// folders returns the folders of a map, and whether the map divides each.
 func folders(drawn string) map[string]bool {
 	divided := map[string]bool{}
 	var above []string // by depth
@@ -72,7 +72,7 @@ func folders(drawn string) map[string]bool {
 	return divided
 }
 
-// covered reports whether the map has a folder, or one above it that it does not divide.
+// covered reports whether the map has a folder, or a folder above it that the map does not divide.
 func covered(divided map[string]bool, folder string) bool {
 	if _, ok := divided[folder]; ok {
 		return true

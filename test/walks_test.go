@@ -41,8 +41,8 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// walk goes through the links of a walk. It returns those that are not declared, and with follows the steps that are
-// not called by the one before.
+// walk goes through the links of a walk, and returns those that are not declared. With follows, it also returns the
+// steps that the step before does not call.
 func walk(text string, follows bool) (problems []string) {
 	var before step
 	named, end := map[step]bool{}, 0
@@ -70,7 +70,7 @@ func walk(text string, follows bool) (problems []string) {
 	return problems
 }
 
-// declared reports whether the file declares it.
+// declared reports whether the step's file declares the step.
 func (s step) declared() bool {
 	source, err := os.ReadFile(filepath.Join("..", s.file))
 	pattern := `(?:func|type|var) ` + s.name + `\b`
@@ -80,7 +80,7 @@ func (s step) declared() bool {
 	return err == nil && regexp.MustCompile(`(?m)^`+pattern).Match(source)
 }
 
-// mentions reports whether the body of the function has a name: that of a function which it calls, or hands on.
+// mentions reports whether the body of the step's function has a name: of a function that it calls, or passes on.
 func (s step) mentions(name string) bool {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", s.file), nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -115,7 +115,7 @@ func receiverOf(f *ast.FuncDecl) string {
 	return ""
 }
 
-// The check of the walks tells a call from a step that is left out.
+// The check of the walks notices a step that the step before does not call.
 func TestWalk_NoticesABrokenStep(t *testing.T) {
 	t.Parallel()
 	const (

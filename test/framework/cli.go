@@ -16,20 +16,20 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// CLI is the command line, logged in as somebody in a workspace.
+// CLI is the command line, logged in as a user of a workspace.
 type CLI struct {
 	// Binary is the program, kubectl-ipam, and Kubeconfig its access.
 	Binary, Kubeconfig string
 }
 
-// Ran is what a program has written, and the code with which it has ended.
+// Ran is the output and the exit code of a program.
 type Ran struct {
 	Out, Err string
 	Code     int
 }
 
-// CLI returns the command line of the tenant's user; with roles, of another user who
-// has these cluster roles in the tenant's workspace and no right elsewhere.
+// CLI returns the command line of the tenant's user. With roles, it is that of another user, who has these cluster
+// roles in the tenant's workspace and no right elsewhere.
 func (tn *Tenant) CLI(t testing.TB, roles ...string) CLI {
 	t.Helper()
 	if len(roles) == 0 {
@@ -66,7 +66,7 @@ func newCLI(t testing.TB, cfg *rest.Config) CLI {
 	return CLI{Binary: binary, Kubeconfig: file}
 }
 
-// buildCLI compiles the command line, into a folder with what completes it for kubectl.
+// buildCLI compiles the command line into a folder, together with its completion for kubectl.
 func (w *world) buildCLI() (string, error) {
 	dir := filepath.Join(w.dir, "cli")
 	root, err := local.ModuleRoot()
@@ -90,7 +90,7 @@ func (c CLI) Run(t testing.TB, args ...string) Ran {
 	return c.RunIn(t, c.Binary, args...)
 }
 
-// RunIn runs another program with the same access, and the command line on its PATH.
+// RunIn runs another program with the same access. The command line is on the program's PATH.
 func (c CLI) RunIn(t testing.TB, program string, args ...string) Ran {
 	t.Helper()
 	var out, errs bytes.Buffer

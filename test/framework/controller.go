@@ -30,14 +30,13 @@ import (
 // start and stop it.
 type Controller struct{ process *local.Controller }
 
-// StartController starts the controller, over the data it had before if any, and
-// returns when it is ready.
+// StartController starts the controller, over its former data if there is any, and returns when it is ready.
 func (c Controller) StartController(t testing.TB) {
 	t.Helper()
 	must.Do(t, current(t).startController(t.Context(), c.process))
 }
 
-// LaunchController starts the controller where it cannot be ready, and returns when it lives.
+// LaunchController starts a controller that cannot become ready, and returns when it lives.
 func (c Controller) LaunchController(t testing.TB) {
 	t.Helper()
 	must.Do(t, errors.Join(current(t).build(), c.process.Launch(t.Context())))
@@ -55,8 +54,8 @@ func (c Controller) KillController(t testing.TB) {
 	must.Do(t, c.process.Kill())
 }
 
-// PauseController stops the controller where it is, with SIGSTOP, as if its machine stood
-// still. It must go on, or be killed, before it can be stopped.
+// PauseController stops the controller with SIGSTOP, as if its machine stood still. Resume or kill it before
+// StopController.
 func (c Controller) PauseController(t testing.TB) {
 	t.Helper()
 	must.Do(t, c.process.Pause())
@@ -102,7 +101,7 @@ func (c Controller) Metrics(t testing.TB) string {
 	return must.Get(c.process.Metrics(t.Context()))(t)
 }
 
-// Metric returns the value in the line of a metric that begins so; empty if there is none.
+// Metric returns the value in the line of a metric that begins with begin; empty if there is none.
 func (c Controller) Metric(t testing.TB, begin string) string {
 	t.Helper()
 	for line := range strings.SplitSeq(c.Metrics(t), "\n") {
@@ -113,7 +112,8 @@ func (c Controller) Metric(t testing.TB, begin string) string {
 	return ""
 }
 
-// WaitMetric waits until the line of a metric that begins so has a value; empty: until there is none.
+// WaitMetric waits until the line of a metric that begins with begin has the value want. If want is empty, it waits
+// until there is no such line.
 func (c Controller) WaitMetric(t testing.TB, begin, want string) {
 	t.Helper()
 	Eventually(t, "the metric "+begin, func(context.Context) error {
@@ -124,8 +124,8 @@ func (c Controller) WaitMetric(t testing.TB, begin, want string) {
 	})
 }
 
-// endWith ends a controller with the test: kcp serves it as long as it runs, and a
-// suite has many. The end of its log is shown if the test has failed.
+// endWith ends a controller with the test: while a controller runs, kcp has to serve it, and a suite has many. If the
+// test has failed, the end of its log is shown.
 func endWith(t testing.TB, process interface {
 	Log() string
 	Stop() error
@@ -135,7 +135,7 @@ func endWith(t testing.TB, process interface {
 	t.Cleanup(func() {
 		end := process.Stop
 		if t.Failed() {
-			end = process.Kill // it may stand still
+			end = process.Kill // the process may be paused
 		}
 		if err := end(); err != nil {
 			t.Errorf("end: %v", err)
@@ -156,7 +156,7 @@ func (c Controller) Log(t testing.TB) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// showOnFailure has the end of a controller's log printed if the test fails.
+// showOnFailure prints the end of a controller's log if the test fails.
 func showOnFailure(t testing.TB, file string) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -172,7 +172,7 @@ func showOnFailure(t testing.TB, file string) {
 	})
 }
 
-// fault matches what klog writes of an error, and the first line of a crash.
+// fault matches a line in which klog logs an error, and the first line of a crash.
 var fault = regexp.MustCompile(`^([EF]\d{4} |panic: |fatal error: )`)
 
 // showFaults prints the last errors in the logs of the servers of kcp.
@@ -189,7 +189,7 @@ func showFaults(dir string) {
 	}
 }
 
-// tail returns the last so many of the lines, each as far as lineWidth.
+// tail returns the last count lines, each cut at lineWidth.
 func tail(lines []string, count int) string {
 	lines = slices.Clone(lines[max(0, len(lines)-count):])
 	for i, line := range lines {
@@ -198,8 +198,8 @@ func tail(lines []string, count int) string {
 	return strings.Join(lines, "\n")
 }
 
-// WaitWebhooks waits until kcp asks the webhooks of the controller, which runs, about the claims
-// that these clients create in the namespace default. Without a client, the registration will do.
+// WaitWebhooks waits until kcp asks the webhooks of the running controller about the claims that these clients create
+// in the namespace default. Without clients, it only waits for their registration.
 func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
 	t.Helper()
 	admin := p.Admin(t)
@@ -207,8 +207,8 @@ func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
 	p.WaitAsked(t, clients...)
 }
 
-// WaitAsked waits until the server asks the webhooks of the controller, wherever they are, about the claims that
-// these clients create in the namespace default.
+// WaitAsked waits until the server asks the controller's webhooks, at whatever address, about the claims that these
+// clients create in the namespace default.
 func (c Controller) WaitAsked(t testing.TB, clients ...client.Client) {
 	t.Helper()
 	for _, asks := range clients {
@@ -258,8 +258,8 @@ func (c Controller) AnswersGiven(t testing.TB) int {
 	return total
 }
 
-// Verify runs the command verify on the controller, or on its data if it does not run,
-// with these flags beside. It returns the report, if one was made, and the exit code.
+// Verify runs the command verify with these further flags, on the running controller or else on its data. It returns
+// the exit code, and the report if there is one.
 func (c Controller) Verify(t testing.TB, flags ...string) (recover.Report, int) {
 	t.Helper()
 	must.Do(t, current(t).build())
@@ -296,7 +296,7 @@ func (c Controller) WaitVerified(t testing.TB, flags ...string) {
 	})
 }
 
-// WaitSwept waits until the controller has looked for orphans that often since.
+// WaitSwept waits for the end of that many sweeps, the last one before the call included.
 func (c Controller) WaitSwept(t testing.TB, passes int) {
 	t.Helper()
 	const last = "ipam_sweep_last_success_timestamp_seconds "

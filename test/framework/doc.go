@@ -18,24 +18,21 @@
 //		framework.WaitBound(t, tenant, claim)
 //	}
 //
-// Platform and Tenant are clients: a Platform as somebody with the roles of the
-// platform's people, a Tenant as somebody with the roles of a tenant's people. Both are
-// users with a token of their own and no right anywhere else, never kcp's admin.
+// Platform and Tenant are clients: a Platform for a user with the roles of the platform's people, a Tenant for a user
+// with the roles of a tenant's people. Each user has a token and no right anywhere else, and is never kcp's admin.
 // [Tenant.Owner] is a cluster-admin of the tenant's workspace, [Admin] is kcp's own admin.
 //
-// A test that stops, kills or counts takes a platform of its own with [NewPlatform] and
-// starts the controller itself with [Platform.StartController]. The controller is a
-// process of its own, built from cmd/ipam-controller and logged in as its service
-// account; its etcd stays when it is killed. A test that calls [RestartKCP] must not be
-// parallel, as everybody else is on it.
+// A test that stops, kills or counts takes a platform of its own with [NewPlatform] and starts the controller itself
+// with [Platform.StartController]. The controller is a process, built from cmd/ipam-controller and logged in as its
+// service account; its etcd stays when it is killed. A test that calls [RestartKCP] must not be parallel, because all
+// other tests are on the same kcp.
 //
-// A package whose tests are about shards has a kcp of two, from [MainOnShards]: they say
-// where their tenants are with [Platform.TenantOn], and end a shard with [KillShard].
+// A package with tests about shards has a kcp of two shards, from [MainOnShards]. Its tests place their tenants with
+// [Platform.TenantOn], and end a shard with [KillShard].
 //
 // A test without kcp takes a real Kubernetes with [NewStandalone]: an API server and the
 // controllers that clean up, without nodes, beside the kcp of the package.
 //
-// A wait ends when its fact is there. If it does not come, the test fails with what
-// was seen last, and with the end of the controller's log. What was stored and logged
-// is kept, in the folder that is printed, if a test has failed.
+// A wait ends as soon as its fact is true. If it never is, the test fails with what was seen last, and with the end
+// of the controller's log. If a test has failed, data and logs are kept, in the folder that is printed.
 package framework

@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// HeldBack is a CREATE that the server has routed, and whose body it waits for.
+// HeldBack is a CREATE that the server has routed while its body is held back.
 type HeldBack struct {
 	// Text is the body.
 	Text   []byte
@@ -28,7 +28,7 @@ type HeldBack struct {
 	answer chan error
 }
 
-// HoldBack begins a CREATE, and returns once the server wants to read its body, and so has decided who serves it.
+// HoldBack begins a CREATE, and returns once the server starts to read the body, and so has routed the request.
 func HoldBack(t testing.TB, access *rest.Config, resource, kind string, object client.Object) *HeldBack {
 	t.Helper()
 	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
@@ -74,7 +74,7 @@ func (h *HeldBack) Send() error {
 	return cmp.Or(h.body.Close(), <-h.answer)
 }
 
-// End sends the body, and wants the object to be stored.
+// End sends the body, and fails the test unless the object is stored.
 func (h *HeldBack) End(t testing.TB) {
 	t.Helper()
 	must.Do(t, h.Send())

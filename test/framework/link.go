@@ -25,9 +25,8 @@ import (
 // endpoints is where kcp serves the virtual workspaces of exports.
 const endpoints = "/services/apiexport/"
 
-// Link is what a controller reaches kcp through, where a test can disturb it: cut the
-// export's endpoints off, or have kcp answer as if it had lost what it stores. Its
-// methods are safe for concurrent use.
+// Link stands between a controller and kcp. A test can disturb it: it can cut off the endpoints of exports, or make
+// kcp answer as if it had lost objects. Its methods are safe for concurrent use.
 type Link struct {
 	server *httptest.Server
 	kcp    *url.URL
@@ -35,16 +34,16 @@ type Link struct {
 	mu     sync.Mutex
 	away   bool   // endpoints do not answer
 	short  string // lists of this resource are empty
-	old    string // nobody may watch this resource from where it was
+	old    string // watches of this resource are refused, so that it is listed again
 	deaf   string // watches of this resource don't tell of deletions
 	fails  func(*http.Request) bool
 	failed int           // requests that were answered 503
 	news   chan struct{} // closed when something above changes: then watches end
-	turns  int           // requests to watch the resource that were turned down
+	turns  int           // refused requests to watch the resource old
 }
 
-// Link puts a link between kcp and another controller of the platform, which is not
-// started and gets these flags.
+// Link puts a link between kcp and another controller of the platform. That controller is not started, and gets these
+// flags.
 func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Platform) {
 	t.Helper()
 	kcp := must.Get(url.Parse(p.options.Identity.Host))(t)
@@ -60,20 +59,19 @@ func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Pla
 	return l, p.replica(t, name, identity, flags...) // which ends before the link goes
 }
 
-// Cut has the endpoints of exports not answer until Restore.
+// Cut makes the endpoints of exports not answer until Restore.
 func (l *Link) Cut() { l.change(func() { l.away = true }) }
 
-// Shorten has lists of a resource, like "ipclaims", come back empty from endpoints until
-// Restore, and nobody watch it, so that it is listed. It returns when the controller has
-// taken such a list in.
+// Shorten makes lists of a resource, like "ipclaims", empty at the endpoints until Restore. It also refuses watches
+// of the resource, so that the controller lists it. It returns when the controller has received such a list.
 func (l *Link) Shorten(t testing.TB, resource string) {
 	t.Helper()
 	l.change(func() { l.short, l.old, l.turns = resource, resource, 0 })
 	l.waitListed(t)
 }
 
-// Relist has a resource, like "ipclaims", listed again from endpoints, as after a restart of
-// kcp. It returns when the controller has taken the list in.
+// Relist makes the controller list a resource, like "ipclaims", again at the endpoints, as after a restart of kcp. It
+// returns when the controller has received the list.
 func (l *Link) Relist(t testing.TB, resource string) {
 	t.Helper()
 	l.change(func() { l.old, l.turns = resource, 0 })
@@ -86,8 +84,8 @@ func (l *Link) waitListed(t testing.TB) {
 	Eventually(t, "a list to be taken in", func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		// It asks to watch from where it was, then from the start, and lists; when it asks
-		// once more, it has the list.
+		// The controller asks to watch from where it was, then from the start, and then lists. When it asks once more, it
+		// has the list.
 		if l.turns < 3 {
 			return fmt.Errorf("it was turned down %d times", l.turns)
 		}
@@ -95,13 +93,12 @@ func (l *Link) waitListed(t testing.TB) {
 	})
 }
 
-// Fail answers 503 to all requests that match, until Restore. Watches end, and are asked for
-// again.
+// Fail answers 503 to all requests that match, until Restore. It ends the watches, which clients then open again.
 func (l *Link) Fail(match func(*http.Request) bool) {
 	l.change(func() { l.fails, l.failed = match, 0 })
 }
 
-// WaitFailed waits until so many requests were answered 503 since Fail.
+// WaitFailed waits until that many requests were answered 503 since Fail.
 func (l *Link) WaitFailed(t testing.TB, count int) {
 	t.Helper()
 	Eventually(t, "requests to fail", func(context.Context) error {
@@ -114,7 +111,7 @@ func (l *Link) WaitFailed(t testing.TB, count int) {
 	})
 }
 
-// unavailable answers 503 to a request that is to fail, and reports whether it was one.
+// unavailable answers 503 to a request that has to fail, and reports whether it did.
 func (l *Link) unavailable(w http.ResponseWriter, r *http.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,11 +123,10 @@ func (l *Link) unavailable(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Deafen has watches of a resource, like "ipclaims", leave out deletions at endpoints
-// until Restore.
+// Deafen makes watches of a resource, like "ipclaims", leave out deletions at the endpoints until Restore.
 func (l *Link) Deafen(resource string) { l.change(func() { l.deaf = resource }) }
 
-// Restore ends what disturbs the link.
+// Restore ends all disturbances of the link.
 func (l *Link) Restore() {
 	l.change(func() { l.away, l.short, l.old, l.deaf, l.fails = false, "", "", "", nil })
 }
@@ -174,8 +170,7 @@ func (l *Link) proxy(tlsConfig *tls.Config) http.Handler {
 	})
 }
 
-// watch answers a watch until the link changes. One of a resource that is to be listed is
-// refused.
+// watch answers a watch until the link changes. If old names the resource of the watch, watch refuses it.
 func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler, news <-chan struct{}, old string) {
 	if ofAll(r, old) {
 		l.mu.Lock()
@@ -202,8 +197,7 @@ func ofAll(r *http.Request, resource string) bool {
 		strings.HasPrefix(r.URL.Path, endpoints) && strings.HasSuffix(r.URL.Path, "/"+resource)
 }
 
-// refuse says that the version to watch from is too old, or that the list is to be
-// asked for by itself.
+// refuse answers that the revision to watch from is too old, or that the list has to be requested by itself.
 func refuse(w http.ResponseWriter, r *http.Request) {
 	code, reason := http.StatusGone, "Expired"
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
@@ -214,7 +208,7 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
 }
 
-// modify leads to the link what kcp says of its endpoints, and empties short lists.
+// modify replaces kcp's address in answers by the link's, and empties the lists of the resource short.
 func (l *Link) modify(r *http.Response) error {
 	path := r.Request.URL.Path
 	l.mu.Lock()
@@ -235,12 +229,12 @@ func (l *Link) modify(r *http.Response) error {
 	return nil
 }
 
-// led replaces kcp's address before an endpoint by the link's.
+// led returns a line with the link's address in place of kcp's, where an endpoint follows.
 func (l *Link) led(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte(l.kcp.Scheme+"://"+l.kcp.Host+endpoints), []byte(l.server.URL+endpoints))
 }
 
-// undeleted leaves out a line of a watch that tells of a deletion.
+// undeleted returns a line of a watch, or nothing if the line is a deletion.
 func undeleted(line []byte) []byte {
 	if bytes.HasPrefix(line, []byte(`{"type":"DELETED"`)) {
 		return nil
@@ -248,7 +242,7 @@ func undeleted(line []byte) []byte {
 	return line
 }
 
-// edited changes a body line by line.
+// edited returns a body whose lines are edited one by one.
 func edited(body io.ReadCloser, edit func([]byte) []byte) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -268,7 +262,7 @@ func edited(body io.ReadCloser, edit func([]byte) []byte) io.ReadCloser {
 	return reader
 }
 
-// empty takes the items out of a list.
+// empty removes the items from a list.
 func empty(r *http.Response) error {
 	list := map[string]any{}
 	err := json.NewDecoder(r.Body).Decode(&list)

@@ -29,12 +29,12 @@ type ground interface {
 	Stop() error
 	Admin() (*rest.Config, error)
 	TakeUser() (local.User, error)
-	// At is the access of the admin to a workspace, and As that of a user.
+	// At returns the access of the admin to a workspace, and As that of a user.
 	At(workspace string) (*rest.Config, error)
 	As(user local.User, workspace string) (*rest.Config, error)
 }
 
-// world is the kcp of this test program and what stands on it.
+// world is the kcp of this test program, and all that runs on it.
 type world struct {
 	dir string
 	kcp ground
@@ -46,7 +46,7 @@ type world struct {
 	// shared returns the platform of SharedPlatform, and stopShared ends its controller.
 	shared     func() (*Platform, error)
 	stopShared func() error
-	// kubernetes is the cluster of NewStandalone, of the one test for which standalone is set.
+	// kubernetes is the cluster of NewStandalone. standalone is set once a test has called that.
 	kubernetes *local.Kubernetes
 	standalone atomic.Bool
 	// serial numbers workspaces, and names of tests that are not long enough.
@@ -70,10 +70,10 @@ func Main(m *testing.M) int {
 	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewKCP(ctx, dir) })
 }
 
-// MainWithoutKCP is Main for a package whose one test calls [NewStandalone]: no kcp is started.
+// MainWithoutKCP is Main for a package without kcp. One of its tests calls [NewStandalone].
 func MainWithoutKCP(m *testing.M) int { return mainOn(m, nil) }
 
-// mainOn is Main on a kcp that newGround makes in a folder; on none if it is nil.
+// mainOn is Main on a kcp that newGround makes in a folder. If newGround is nil, there is no kcp.
 func mainOn(m *testing.M, newGround func(ctx context.Context, dir string) (ground, error)) int {
 	code, err := run(m, newGround)
 	if err != nil {
@@ -108,7 +108,7 @@ func run(m *testing.M, newGround func(ctx context.Context, dir string) (ground, 
 	}()
 
 	// Servers mostly wait while they start; the first test that wants the controller finds it built.
-	go w.build() //nolint:errcheck // Who starts the controller gets the error, and stop waits.
+	go w.build() //nolint:errcheck // The start of the controller returns the error, and stop waits.
 	if newGround != nil {
 		if err := w.startKCP(context.Background(), newGround); err != nil {
 			return 1, err
@@ -133,7 +133,7 @@ func (w *world) startKCP(ctx context.Context, newGround func(ctx context.Context
 	return w.makeLeanType(ctx)
 }
 
-// allowParallel has sideBySide tests run at once, if the command line says nothing else.
+// allowParallel lets sideBySide tests run at once, unless the command line gives a number.
 func allowParallel() error {
 	flag.Parse()
 	said := false

@@ -16,21 +16,21 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Management is a cluster beside kcp, a real Kubernetes, in which an ipam-controller capi has an
-// identity. Its methods are for one test.
+// Management is a real Kubernetes beside kcp, in which an ipam-controller capi has an identity. Its methods are for
+// one test.
 type Management struct {
 	cluster    *local.Kubernetes
 	controller *local.ClusterAPI
 }
 
-// NewManagement returns a management cluster. It lacks the kinds of Cluster API, and its controller,
-// which gets these flags, does not run yet. workspace is the access of that to the workspace.
+// NewManagement returns a management cluster without the kinds of Cluster API. Its controller gets these flags, and
+// does not run yet. workspace is the controller's access to the workspace.
 func NewManagement(t testing.TB, workspace *rest.Config, flags ...string) *Management {
 	t.Helper()
 	return newManagement(t, workspace, "", flags...)
 }
 
-// Clone returns a management cluster with the objects and the identity of another one, as of a snapshot of that.
+// Clone returns a management cluster whose objects and identity are those of a snapshot of m.
 func (m *Management) Clone(t testing.TB, workspace *rest.Config, snapshot string) *Management {
 	t.Helper()
 	return newManagement(t, workspace, snapshot)
@@ -77,7 +77,7 @@ func (m *Management) StartController(t testing.TB) {
 	must.Do(t, errors.Join(current(t).build(), m.controller.Start(t.Context())))
 }
 
-// RestartController stops the controller and starts it with these flags, in the place of those that it had.
+// RestartController stops the controller and starts it with these flags instead of its former flags.
 func (m *Management) RestartController(t testing.TB, flags ...string) {
 	t.Helper()
 	must.Do(t, m.controller.Stop())
@@ -85,7 +85,7 @@ func (m *Management) RestartController(t testing.TB, flags ...string) {
 	m.StartController(t)
 }
 
-// FailController starts the controller, which has to end with an error, and returns what it has written.
+// FailController starts the controller, which has to end with an error, and returns its output.
 func (m *Management) FailController(t testing.TB) string {
 	t.Helper()
 	must.Do(t, current(t).build())
@@ -104,7 +104,7 @@ func (m *Management) StopCluster(t testing.TB) {
 	must.Do(t, m.cluster.Stop())
 }
 
-// StartCluster starts the cluster over the data it had before, and returns when it is ready.
+// StartCluster starts the cluster over its former data, and returns when it is ready.
 func (m *Management) StartCluster(t testing.TB) {
 	t.Helper()
 	must.Do(t, m.cluster.Start(t.Context()))
@@ -118,8 +118,8 @@ func (m *Management) Save(t testing.TB) string {
 	return file
 }
 
-// RestoreCluster replaces the cluster by a snapshot of it, with a revision that is raised by so much, and returns when it is
-// ready.
+// RestoreCluster replaces the cluster's objects by a snapshot, with a revision that is raised by raise, and returns
+// when the cluster is ready.
 func (m *Management) RestoreCluster(t testing.TB, snapshot string, raise uint64) {
 	t.Helper()
 	m.StopCluster(t)

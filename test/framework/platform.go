@@ -48,8 +48,7 @@ func NewPlatform(t testing.TB) *Platform {
 	return NewPlatformOf(t, workspaces.Options{})
 }
 
-// NewPlatformOf is NewPlatform with a workspace that is made of other manifests. Its
-// path is not for the options to say.
+// NewPlatformOf is NewPlatform with a workspace that is made from other manifests. The path in opts is ignored.
 func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 	t.Helper()
 	w := current(t)
@@ -84,7 +83,7 @@ func (p *Platform) AdminConfig(t testing.TB) *rest.Config {
 	return must.Get(p.ground.At(p.Path))(t)
 }
 
-// CIDR returns address space that no other test on this platform uses: a /16.
+// CIDR returns a /16 that no other test on this platform uses.
 func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 	t.Helper()
 	n := p.space.Add(1)
@@ -97,8 +96,8 @@ func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 // Identity returns the access of the controller, to the platform workspace.
 func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.options.Identity) }
 
-// Replica returns the same platform with another controller, which is not started
-// and gets these flags. Replicas need a common etcd.
+// Replica returns the same platform with another controller, which is not started and gets these flags. All replicas
+// need one common etcd.
 func (p *Platform) Replica(t testing.TB, name string, flags ...string) *Platform {
 	t.Helper()
 	return p.replica(t, name, p.options.Identity, flags...)
@@ -113,22 +112,22 @@ func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, fla
 	return replica
 }
 
-// Reconfigured returns the same platform with a controller over the same data that gets these
-// flags instead. The one before must have been stopped.
+// Reconfigured returns the same platform with a controller over the same data, which gets only these flags. The
+// former controller must have been stopped.
 func (p *Platform) Reconfigured(t testing.TB, flags ...string) *Platform {
 	t.Helper()
 	return p.reconfigured(t, p.options.Identity, flags)
 }
 
 // Bootstrapping is Reconfigured with the kubeconfig of an admin and --bootstrap: the controller makes the platform
-// ready itself, and asks for its tokens.
+// ready, and requests its tokens by itself.
 func (p *Platform) Bootstrapping(t testing.TB, flags ...string) *Platform {
 	t.Helper()
 	return p.reconfigured(t, p.AdminConfig(t), append([]string{"--bootstrap"}, flags...))
 }
 
-// Requesting is Reconfigured with the kubeconfig of a user and --request-token: the controller asks for its tokens, and the
-// platform is as it is.
+// Requesting is Reconfigured with the kubeconfig of a user and --request-token: the controller requests its tokens,
+// and leaves the platform as it is.
 func (p *Platform) Requesting(t testing.TB, user *rest.Config, flags ...string) *Platform {
 	t.Helper()
 	return p.reconfigured(t, user, append([]string{"--request-token"}, flags...))
@@ -160,8 +159,7 @@ func (w *world) startShared() (*Platform, error) {
 	return p, w.startController(context.Background(), p.process)
 }
 
-// newPlatform makes a platform workspace, somebody to run it, and its controller,
-// which is not started.
+// newPlatform makes a platform workspace, a user to run it, and its controller, which is not started.
 func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Platform, error) {
 	path := opts.Workspace
 	admin, err := w.kcp.Admin()

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// NewEtcd starts an etcd for the ledger of replicas: three members, each a process, that wait for the disk
-// and know clients by certificates. Its Flags are those of the controllers that use it.
+// NewEtcd starts an etcd for the ledger of replicas: three processes as members, which sync to disk and know clients
+// by their certificates. Its Flags are for the controllers that use it.
 func NewEtcd(t testing.TB) *etcd.Cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,14 +29,14 @@ func NewEtcd(t testing.TB) *etcd.Cluster {
 // Replicas are controllers of one platform. One of them leads.
 type Replicas []*Platform
 
-// election gives a leader that cannot renew its lease more time than the usual three seconds: it would end, and nobody
-// starts it again here, when the kcp of all tests stands still for as long.
+// election gives the leader more time to renew its lease than the usual three seconds. If the kcp of all tests stands
+// still for longer than that, a leader ends, and nobody starts it again here.
 var election = []string{
 	"--leader-elect", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=7s", "--leader-elect-retry-period=1s",
 }
 
-// Replicas returns the same platform with n other controllers that elect a leader. They are not started and
-// get these flags, among which those of an etcd must be.
+// Replicas returns the same platform with n other controllers that elect a leader. They are not started and get these
+// flags, which must include those of an etcd.
 func (p *Platform) Replicas(t testing.TB, n int, flags ...string) Replicas {
 	t.Helper()
 	flags = slices.Concat(election, flags)
@@ -55,7 +55,7 @@ func (r Replicas) Start(t testing.TB) {
 	}
 }
 
-// Leader waits until one leads, those left out not counted, and returns it.
+// Leader waits until a replica leads that is not in except, and returns it.
 func (r Replicas) Leader(t testing.TB, except ...*Platform) *Platform {
 	t.Helper()
 	var leader *Platform
@@ -74,7 +74,7 @@ func (r Replicas) Leader(t testing.TB, except ...*Platform) *Platform {
 	return leader
 }
 
-// without leaves some out.
+// without returns the replicas that are not in except.
 func (r Replicas) without(except []*Platform) Replicas {
 	var rest Replicas
 	for _, replica := range r {

@@ -34,12 +34,11 @@ func AdminConfig(t testing.TB) *rest.Config {
 	return must.Get(ReadAdminConfig())(t)
 }
 
-// ReadAdminConfig is AdminConfig for other processes than the test. kcp makes a new token at each
-// start, and one that was read before is refused then.
+// ReadAdminConfig is AdminConfig for processes other than the test. kcp makes a new token at each start, and then
+// refuses tokens that were read before.
 func ReadAdminConfig() (*rest.Config, error) { return here.kcp.Admin() }
 
-// System returns a client of a workspace as kcp itself, whom no role and no policy
-// refuses anything.
+// System returns a client of a workspace as kcp itself, to whom no role and no policy refuses anything.
 func System(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	return must.Get(workspaces.NewClient(workspaces.At(SystemConfig(t), workspace)))(t)
@@ -53,7 +52,7 @@ func SystemConfig(t testing.TB) *rest.Config {
 		&clientcmd.ConfigOverrides{CurrentContext: "shard-base"}).ClientConfig())(t)
 }
 
-// server returns the one server of kcp, in a package that has it from Main.
+// server returns the kcp of one server that Main has started, and fails the test if the kcp has shards.
 func server(t testing.TB) *local.KCP {
 	t.Helper()
 	kcp, ok := current(t).kcp.(*local.KCP)
@@ -63,8 +62,8 @@ func server(t testing.TB) *local.KCP {
 	return kcp
 }
 
-// RestartKCP stops kcp and starts it again over its data. Clients and controllers
-// that were connected find it at the same address. No other test may run meanwhile.
+// RestartKCP stops kcp and starts it again over its data. Clients and controllers find it at the same address. No
+// other test may run meanwhile.
 func RestartKCP(t testing.TB) {
 	t.Helper()
 	kcp := server(t)
@@ -84,8 +83,8 @@ func StartKCP(t testing.TB) {
 	must.Do(t, server(t).Start(t.Context()))
 }
 
-// Store returns a client of the etcd in which kcp keeps its objects. It outlives kcp's
-// restarts, so that what it watches has no gap.
+// Store returns a client of the etcd in which kcp keeps its objects. The client outlives restarts of kcp, so its
+// watches have no gap.
 func Store(t testing.TB) *clientv3.Client {
 	t.Helper()
 	c := must.Get(server(t).Store())(t)
@@ -93,9 +92,8 @@ func Store(t testing.TB) *clientv3.Client {
 	return c
 }
 
-// BackupKCP stops kcp, copies what it stores and starts it again. The function that it
-// returns puts the copy in the place of what is stored then, as if kcp had been restored
-// from a backup. No other test may run meanwhile.
+// BackupKCP stops kcp, copies its data and starts it again. The returned function replaces kcp's data by the copy, as
+// if kcp had been restored from a backup. No other test may run meanwhile.
 func BackupKCP(t testing.TB) (restore func()) {
 	t.Helper()
 	kcp, backup := server(t), t.TempDir()
@@ -135,7 +133,7 @@ func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
 	return p.TenantAt(t, path)
 }
 
-// KillShard ends a shard with SIGKILL, until StartShard. What is on the other one goes on.
+// KillShard ends a shard with SIGKILL, until StartShard. The other shard goes on.
 func KillShard(t testing.TB, name string) {
 	t.Helper()
 	must.Do(t, shards(t).KillShard(name))
@@ -147,8 +145,9 @@ func StartShard(t testing.TB, name string) {
 	must.Do(t, shards(t).StartShard(t.Context(), name))
 }
 
-// EmptyCacheServer kills the cache server, over which shards tell each other of exports, webhooks and policies, and starts it over
-// without data. Shards that run do not notice. One that starts again knows nothing of the others, until they start again, too.
+// EmptyCacheServer kills the cache server, over which shards tell each other of exports, webhooks and policies, and
+// starts it without data. Shards that run do not notice. A shard that starts then knows nothing of the others until
+// they start again, too.
 func EmptyCacheServer(t testing.TB) {
 	t.Helper()
 	must.Do(t, shards(t).EmptyCache(t.Context()))
@@ -169,11 +168,11 @@ func shards(t testing.TB) *local.Shards {
 	return kcp
 }
 
-// leanType is a type of workspaces that bind no export of kcp's own. To bind those takes kcp two thirds of the work for a
-// workspace, and to bind ours next to nothing.
+// leanType is a type of workspaces that bind no export of kcp's own. Binding these is two thirds of kcp's work for a
+// workspace; binding our export is next to nothing.
 const leanType = "lean"
 
-// place makes a workspace on a shard. Where there are none, it does nothing.
+// place makes a workspace on a shard. Without shards, it does nothing.
 func (w *world) place(ctx context.Context, path, shard string) error {
 	if _, ok := w.kcp.(*local.Shards); !ok {
 		return nil
@@ -183,8 +182,8 @@ func (w *world) place(ctx context.Context, path, shard string) error {
 	}})
 }
 
-// makeLean makes a lean workspace below root, which lacks the namespace default, too, and can have no workspaces below it. Where there
-// are shards, it does nothing.
+// makeLean makes a lean workspace below root. It has no namespace default, and can have no workspaces below it. With
+// shards, makeLean does nothing.
 func (w *world) makeLean(ctx context.Context, path string) error {
 	if _, ok := w.kcp.(*local.KCP); !ok {
 		return nil
@@ -207,7 +206,7 @@ func (w *world) makeWorkspace(ctx context.Context, path string, spec tenancyv1al
 	})
 }
 
-// makeLeanType makes the type of the workspaces of makeLean.
+// makeLeanType makes the workspace type that makeLean uses.
 func (w *world) makeLeanType(ctx context.Context) error {
 	if _, ok := w.kcp.(*local.KCP); !ok {
 		return nil

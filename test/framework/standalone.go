@@ -26,10 +26,9 @@ const ServiceAddress = local.ServiceAddress
 // tokenLifetime is longer than any test.
 const tokenLifetime = 24 * time.Hour
 
-// NewStandalone returns a cluster without kcp as a platform, a real Kubernetes, which is
-// made ready. It is a client of somebody with the roles of all people there. Its
-// controller does not run yet, and gets these flags. A package has one such cluster: the
-// tests that need it are subtests of the one that calls this.
+// NewStandalone returns a cluster without kcp as a platform: a real Kubernetes, which is made ready. The client's
+// user has the roles of all people there. The controller does not run yet, and gets these flags. A package has one
+// such cluster: the tests that need it are subtests of the test that calls NewStandalone.
 func NewStandalone(t testing.TB, flags ...string) *Platform {
 	t.Helper()
 	p := must.Get(current(t).newStandalone(t.Context(), flags))(t)

@@ -38,7 +38,8 @@ type Tenant struct {
 	access   *rest.Config
 }
 
-// Tenant makes a tenant of the platform, in a lean workspace of its own below root. [Platform.TenantAt] makes one as users do.
+// Tenant makes a tenant of the platform, in a new lean workspace below root. With [Platform.TenantAt], the workspace
+// is made as users make it.
 func (p *Platform) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
@@ -46,7 +47,7 @@ func (p *Platform) Tenant(t testing.TB) *Tenant {
 	return p.TenantAt(t, path)
 }
 
-// TenantAt makes a tenant of the platform in the workspace of that path.
+// TenantAt makes a tenant of the platform in the workspace at a path.
 func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	t.Helper()
 	tenant := &Tenant{Path: path, platform: p.Path}
@@ -57,7 +58,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	return tenant
 }
 
-// In returns a client of another workspace as the same user, without rights there.
+// In returns a client of another workspace for the same user, who has no rights there.
 func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	return must.Get(workspaces.NewClient(workspaces.At(tn.access, workspace)))(t)
@@ -73,8 +74,8 @@ func (tn *Tenant) Bind(t testing.TB) {
 	tn.Cluster = cluster
 }
 
-// Leave deletes the binding as the owner of the workspace does, and waits until kcp serves the API no more: from then on it
-// asks no webhook and no policy of the export.
+// Leave deletes the binding as the owner of the workspace does, and waits until kcp no longer serves the API: from
+// then on it asks no webhook and no policy of the export.
 func (tn *Tenant) Leave(t testing.TB) {
 	t.Helper()
 	owner := tn.OwnerConfig(t)
@@ -89,8 +90,7 @@ func (tn *Tenant) Leave(t testing.TB) {
 	})
 }
 
-// Unbind takes the API out of the workspace and waits until it is gone with all of
-// its objects there.
+// Unbind removes the API from the workspace, and waits until the API is gone with all of its objects there.
 func (tn *Tenant) Unbind(t testing.TB) {
 	t.Helper()
 	must.Do(t, retry.Do(t.Context(), 3*time.Minute, "unbind "+tn.Path, func(ctx context.Context) error {
@@ -152,8 +152,8 @@ func (tn *Tenant) User(t testing.TB, roles ...string) client.WithWatch {
 // Config returns the access of the tenant's user to the workspace.
 func (tn *Tenant) Config() *rest.Config { return workspaces.At(tn.access, tn.Path) }
 
-// newUser returns the access to a workspace of a new user. The user can enter it, create namespaces,
-// and has the cluster roles, there and nowhere else.
+// newUser returns the access of a new user to a workspace. There, and nowhere else, the user can enter, create
+// namespaces, and has these cluster roles.
 func newUser(ctx context.Context, g ground, workspace string, roles ...string) (*rest.Config, error) {
 	user, err := g.TakeUser()
 	if err != nil {
@@ -192,8 +192,8 @@ func newUser(ctx context.Context, g ground, workspace string, roles ...string) (
 	return cfg, entered(ctx, cfg)
 }
 
-// entered waits until the server knows that the user may enter: it learns of a new
-// binding a moment after it has stored it, and of an older one no later.
+// entered waits until the server knows that the user may enter. The server learns of a new binding a moment after it
+// has stored it. It has learned of all earlier bindings before.
 func entered(ctx context.Context, cfg *rest.Config) error {
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -204,7 +204,7 @@ func entered(ctx context.Context, cfg *rest.Config) error {
 	})
 }
 
-// newClient returns a client of a workspace as somebody of newUser.
+// newClient returns a client of a workspace for a new user with these cluster roles.
 func newClient(ctx context.Context, g ground, workspace string, roles ...string) (client.WithWatch, error) {
 	cfg, err := newUser(ctx, g, workspace, roles...)
 	if err != nil {
@@ -213,7 +213,7 @@ func newClient(ctx context.Context, g ground, workspace string, roles ...string)
 	return workspaces.NewClient(cfg)
 }
 
-// user returns a client of newClient.
+// user returns a client as newClient does.
 func user(t testing.TB, g ground, workspace string, roles ...string) client.WithWatch {
 	t.Helper()
 	return must.Get(newClient(t.Context(), g, workspace, roles...))(t)

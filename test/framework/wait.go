@@ -20,14 +20,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// Patience is how long a fact may take to come true before the test fails. Most take
-// milliseconds; a busy machine of two cores, on which others take half of the time, sets the limit.
+// Patience is how long a fact may take to come true before the test fails. Most take milliseconds. The limit is for a
+// busy machine of two cores, on which other programs take half of the time.
 const Patience = 3 * time.Minute
 
 const interval = 50 * time.Millisecond
 
-// Eventually calls check until it returns nil. If it never does, the test fails with
-// what it returned last.
+// Eventually calls check until it returns nil. If it never does, the test fails with the last error.
 func Eventually(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
 	Within(t, Patience, what, check)
@@ -67,8 +66,8 @@ func WaitFor[T client.Object](t testing.TB, c client.Reader, object T, check fun
 	})
 }
 
-// WaitWhile reads an object for as long as it is so, and leaves it as last read. If it is so for too long, the test
-// fails with the object, and says that it is wrong.
+// WaitWhile reads an object for as long as is returns true for it, and leaves it as last read. If that takes too
+// long, the test fails with the object and the text of wrong.
 func WaitWhile[T client.Object](t testing.TB, c client.Reader, object T, wrong string, is func(T) bool) {
 	t.Helper()
 	WaitFor(t, c, object, func(object T) error {
@@ -79,8 +78,8 @@ func WaitWhile[T client.Object](t testing.TB, c client.Reader, object T, wrong s
 	})
 }
 
-// WaitBound waits until every claim is bound and has its record, which follows the answer to
-// CREATE, and leaves them as last read. A range has no record.
+// WaitBound waits until each claim is bound and has its record, which comes after the answer to the CREATE, and
+// leaves the claims as last read. A range has no record.
 func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	for _, claim := range claims {
@@ -93,20 +92,21 @@ func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// Patiently sends a request again while it has no answer, as a controller does, and logs each time: a busy server leaves
-// requests unanswered. It returns the answer.
+// Patiently sends a request again while it has no answer, as a controller does, and logs each try: a busy server
+// leaves requests unanswered. It returns the answer.
 func Patiently(t testing.TB, send func(context.Context) error) error {
 	t.Helper()
 	return retry.Answered(t.Context(), Patience, func(err error) { t.Log("asking again:", err) }, send)
 }
 
-// Bind creates claims, patiently, and waits until every one is bound. So it is for tests that do not measure the answer to CREATE.
+// Bind creates claims, patiently, and waits until all are bound. It is for tests that do not measure the answer to
+// CREATE.
 func Bind(t testing.TB, c client.Client, claims ...*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	for _, claim := range claims {
 		sent := 0
 		err := Patiently(t, func(ctx context.Context) error { sent++; return c.Create(ctx, claim) })
-		if sent > 1 { // one that went unanswered may have succeeded
+		if sent > 1 { // an unanswered CREATE may have succeeded
 			err = client.IgnoreAlreadyExists(err)
 		}
 		if err != nil {
@@ -116,7 +116,7 @@ func Bind(t testing.TB, c client.Client, claims ...*ipamv1alpha1.IPClaim) {
 	WaitBound(t, c, claims...)
 }
 
-// Allocate creates pools, and waits until every one has its block.
+// Allocate creates pools, and waits until each has its block.
 func Allocate(t testing.TB, c client.Client, pools ...*ipamv1alpha1.IPPool) {
 	t.Helper()
 	for _, pool := range pools {
@@ -127,7 +127,7 @@ func Allocate(t testing.TB, c client.Client, pools ...*ipamv1alpha1.IPPool) {
 	}
 }
 
-// recorded returns an error unless the record that a claim names is its own.
+// recorded returns an error unless the claim names a record whose claim it is.
 func recorded(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) error {
 	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
 		return nil
@@ -196,7 +196,7 @@ func conditionsOf(t testing.TB, object client.Object) []metav1.Condition {
 	}
 }
 
-// text returns an object as YAML, without what only servers look at.
+// text returns an object as YAML, without the fields that only servers read.
 func text(object client.Object) string {
 	object = object.DeepCopyObject().(client.Object)
 	object.SetManagedFields(nil)
@@ -219,8 +219,7 @@ func Read(t testing.TB, c client.Reader, objects ...client.Object) {
 	testbed.Read(t, c, objects...)
 }
 
-// Update changes an object as last read, in a patch that fails if somebody else has
-// changed it since.
+// Update changes an object as last read. It sends a patch that fails if the object has changed since on the server.
 func Update[T client.Object](t testing.TB, c client.Writer, object T, change func(T)) {
 	t.Helper()
 	before := object.DeepCopyObject().(client.Object)
@@ -231,7 +230,7 @@ func Update[T client.Object](t testing.TB, c client.Writer, object T, change fun
 	}
 }
 
-// Change reads an object and changes it, again and again until nobody else changes it meanwhile.
+// Change reads an object and changes it, and repeats both while other writers interfere.
 func Change[T client.Object](t testing.TB, c client.Client, object T, change func(T)) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("%T %s to be changed", object, object.GetName()), func(ctx context.Context) error {
@@ -258,13 +257,13 @@ func Remove(t testing.TB, c client.Writer, object client.Object) error {
 	t.Helper()
 	sent := 0
 	err := Patiently(t, func(ctx context.Context) error { sent++; return c.Delete(ctx, object) })
-	if sent > 1 { // one that went unanswered may have succeeded
+	if sent > 1 { // an unanswered DELETE may have succeeded
 		return client.IgnoreNotFound(err)
 	}
 	return err
 }
 
-// Name returns a name for objects of this test, different from those of others.
+// Name returns a name for objects of this test, different from the names of other tests.
 func Name(t testing.TB) string {
 	t.Helper()
 	letters := strings.Map(func(r rune) rune {

@@ -1,10 +1,9 @@
-// Package gen builds objects of the API for tests, so that a test says what
-// matters in it and nothing else:
+// Package gen builds objects of the API for tests, so that a test names only what matters in it:
 //
 //	gen.Claim("web", gen.OfClass("internal"), gen.Length(28))
 //	gen.Pool("a", gen.CIDR("10.0.0.0/8"), gen.Backs("internal"))
 //
-// What is not said is as the API server defaults it.
+// All other fields have the defaults of the API server.
 package gen
 
 import (
@@ -83,7 +82,7 @@ func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, UID: uid(name), Generation: 1}
 }
 
-// uid is the UID of an object that is not given another, a function of its name.
+// uid returns the UID of an object that is given no other: a function of its name.
 func uid(name string) types.UID { return types.UID("uid-of-" + name) }
 
 // UID replaces the UID, which is otherwise made from the name.

@@ -12,8 +12,8 @@ type Scope ipamv1alpha1.Scope
 func (s Scope) claim(claim *ipamv1alpha1.IPClaim) { claim.Spec.Scope = ipamv1alpha1.Scope(s) }
 func (s Scope) pool(pool *ipamv1alpha1.IPPool)    { pool.Spec.Scope = ipamv1alpha1.Scope(s) }
 
-// Within returns a scope of roles and the names of their objects in turn, such as "network", "vpc-1", "location", "ams". The
-// kind of an object is its role with a capital letter.
+// Within returns a scope. Its arguments are a role and the name of an object in turn, such as "network", "vpc-1",
+// "location", "ams". The kind of an object is its role with a capital letter.
 func Within(rolesAndNames ...string) Scope {
 	scope := Scope{}
 	for i := 0; i+1 < len(rolesAndNames); i += 2 {
@@ -30,7 +30,7 @@ func ForRange() ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Target = ipamv1alpha1.TargetScopeRange })
 }
 
-// Each makes the option for each claim by itself, such as a scope that no other claim has.
+// Each calls option for each claim by itself, for example for a scope that no other claim has.
 func Each(option func() ClaimOption) ClaimOption { return each(option) }
 
 type each func() ClaimOption
@@ -47,7 +47,7 @@ func PoolPer(roles ...string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.PoolPer = roles })
 }
 
-// Held makes a class provide pools for the claims alone that hold them.
+// Held makes a class provide pools only for the claims that hold them.
 func Held() ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Provisioning = ipamv1alpha1.ProvisionHeld })
 }
@@ -62,12 +62,12 @@ func Numbers(bits int32) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Number = &ipamv1alpha1.ClassNumber{Bits: bits} })
 }
 
-// UniqueWithin makes a class give an address once within the objects of these roles.
+// UniqueWithin makes a class give each address only once within the objects of these roles.
 func UniqueWithin(roles ...string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.UniqueWithin = roles })
 }
 
-// Reserves keeps blocks of that length at the edges of a pool, or of each pool that a class makes.
+// Reserves withholds blocks of length unitLength at the edges of a pool, or of each pool that a class makes.
 func Reserves(leading, trailing, unitLength int32) interface {
 	PoolOption
 	ClassOption

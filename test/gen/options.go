@@ -85,7 +85,7 @@ func (r Reclaim) allocation(allocation *ipamv1alpha1.IPAllocation) {
 	allocation.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimPolicy(r)
 }
 
-// Strategy is how a class or pool chooses.
+// Strategy is how a class or pool chooses blocks.
 type Strategy ipamv1alpha1.Strategy
 
 func (s Strategy) class(class *ipamv1alpha1.IPClass) { class.Spec.Strategy = ipamv1alpha1.Strategy(s) }
@@ -200,21 +200,21 @@ func ChildAt(parent, block string) PoolOption {
 	})
 }
 
-// CarvedBy makes a pool one by class. Without a length it gets the default of the class.
+// CarvedBy makes a pool that is carved by a class. With length 0, it has the default length of the class.
 func CarvedBy(class string, length int32) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
 		spec.CIDR, spec.ParentClassName, spec.PrefixLength = "", class, length
 	})
 }
 
-// CarvedByAt makes a pool one by class, with exactly this block.
+// CarvedByAt makes a pool that is carved by a class, with exactly this block.
 func CarvedByAt(class, block string) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
 		spec.CIDR, spec.ParentClassName, spec.Address = "", class, ipamv1alpha1.CIDR(block)
 	})
 }
 
-// Backs names the classes behind which a pool stands.
+// Backs names the classes that a pool serves.
 func Backs(classes ...string) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.ClassNames = classes })
 }
@@ -224,7 +224,7 @@ func Domain(name string) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.AddressDomain = name })
 }
 
-// Slices gives every admitted workspace a block of that length.
+// Slices gives each admitted workspace a block of that length.
 func Slices(length int32) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
 		spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: length}
@@ -246,32 +246,31 @@ func Excludes(cidrs ...ipamv1alpha1.CIDR) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.ExcludedCIDRs = cidrs })
 }
 
-// OfClass has a claim allocate by that class.
+// OfClass makes a claim allocate by that class.
 func OfClass(name string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.ClassName = name })
 }
 
-// FromPool has a claim allocate from that pool of its own workspace.
+// FromPool makes a claim allocate from that pool of its own workspace.
 func FromPool(name string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.PoolRef = &ipamv1alpha1.PoolRef{Name: name} })
 }
 
-// FromPoolIn has a claim allocate from a pool of another workspace, named by its path.
+// FromPoolIn makes a claim allocate from a pool of another workspace, named by its path.
 func FromPoolIn(workspace, name string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) {
 		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: workspace}}
 	})
 }
 
-// Selecting has a claim allocate from a pool that carries that label.
+// Selecting makes a claim allocate from a pool that has that label.
 func Selecting(key, value string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) {
 		spec.PoolSelector = &ipamv1alpha1.PoolSelector{MatchLabels: map[string]string{key: value}}
 	})
 }
 
-// SelectingIn has a claim allocate from a pool of another workspace, named by its path,
-// that carries that label.
+// SelectingIn makes a claim allocate from a pool with that label, in another workspace, named by its path.
 func SelectingIn(workspace, key, value string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) {
 		spec.PoolSelector = &ipamv1alpha1.PoolSelector{
@@ -285,7 +284,7 @@ func Length(length int32) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.PrefixLength = length })
 }
 
-// Address is the address or block that a claim asks for, and no other.
+// Address is the only address or block that a claim accepts.
 func Address(address string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Address = address })
 }
@@ -295,7 +294,7 @@ func OwnedBy(owner ipamv1alpha1.OwnerRef) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.OwnerRef = &owner })
 }
 
-// Retained makes an allocation one that has outlived its claim.
+// Retained makes an allocation that has outlived its claim.
 func Retained() AllocationOption {
 	return allocationOption(func(allocation *ipamv1alpha1.IPAllocation) {
 		allocation.Spec.ClaimRef = nil

@@ -1,5 +1,5 @@
-// Package health shows what tools of GitOps make of an object: kstatus, by which Flux and others wait, and the health
-// check of config/argocd, by which Argo CD does.
+// Package health shows the health that tools of GitOps give an object: by kstatus, which Flux and others use, and by
+// the health check of config/argocd, which Argo CD uses.
 package health
 
 import (
@@ -27,7 +27,7 @@ const (
 	Degraded    Health = "Degraded"
 )
 
-// ofKstatus says what kstatus calls each state.
+// ofKstatus translates the states of kstatus.
 var ofKstatus = map[status.Status]Health{
 	status.CurrentStatus: Healthy, status.InProgressStatus: Progressing, status.TerminatingStatus: Progressing, status.FailedStatus: Degraded,
 }
@@ -90,7 +90,7 @@ func script() (string, error) {
 	return customized["ipam.miloapis.com/*"]["health.lua"], err
 }
 
-// valueOf returns a value of JSON as one of Lua.
+// valueOf returns a value of JSON as a value of Lua.
 func valueOf(vm *lua.LState, value any) lua.LValue {
 	switch value := value.(type) {
 	case map[string]any:

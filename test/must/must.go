@@ -1,4 +1,4 @@
-// Package must ends a test at a call that has to succeed, or to fail with an error, and shows how it ended.
+// Package must ends a test if a call does not succeed, or does not fail with the expected error, and shows its error.
 package must
 
 import (
@@ -14,7 +14,7 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Ends calls end when the test has ended, and fails the test if the call fails.
+// Ends calls end when the test has ended, and fails the test if end fails.
 func Ends(t testing.TB, end func() error) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -24,7 +24,7 @@ func Ends(t testing.TB, end func() error) {
 	})
 }
 
-// Get returns the value of a call, by a function that fails the test if the call has failed:
+// Get returns the value of a call, through a function that fails the test if the call has failed:
 //
 //	data := must.Get(os.ReadFile(name))(t)
 func Get[T any](value T, err error) func(t testing.TB) T {
@@ -35,7 +35,7 @@ func Get[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
-// Be fails the test unless a call has failed with an error, or has not failed, if that is nil.
+// Be fails the test unless the error of a call is want. If want is nil, the call must have succeeded.
 func Be(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -43,7 +43,7 @@ func Be(t testing.TB, err, want error) {
 	}
 }
 
-// Fail does the same for a call that returns a value, too:
+// Fail does the same as Be, for a call that also returns a value:
 //
 //	must.Fail(l.Bind(ctx, request))(t, ledger.ErrBusy)
 func Fail[T any](_ T, err error) func(t testing.TB, want error) {

@@ -24,8 +24,8 @@ type Options struct {
 	Families []string
 	// Classes are further classes of an interface: one claim of each.
 	Classes []string
-	// Workers are how many requests are in flight at once, as of a controller with so many workers. Further ones wait for their turn.
-	// Default: 10.
+	// Workers is the number of requests that may be in flight at once, as for a controller with so many workers. Further
+	// requests wait. Default: 10.
 	Workers int
 }
 
@@ -35,11 +35,11 @@ type Client struct {
 	classes, pools, claims, records objects
 }
 
-// Claim is all that the client knows of a claim. The zero value is none.
+// Claim is all that the client knows of a claim. The zero value is no claim.
 type Claim struct {
 	// Name of the claim, and CIDR that it shows.
 	Name, CIDR string
-	// Pool and Record are names: of the pool that the CIDR is from, and of the IPAllocation; a range has no Record.
+	// Pool is the name of the pool that contains the CIDR. Record is the name of the IPAllocation; a range has none.
 	Pool, Record string
 	// Target is empty, Block or ScopeRange.
 	Target string
@@ -93,17 +93,17 @@ func (c *Client) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Network makes the range of a network, or finds it.
+// Network creates the range of a network, or finds it.
 func (c *Client) Network(ctx context.Context, network string) (Claim, error) {
 	return c.hold(ctx, network, c.options.Network, scope("network", network))
 }
 
-// Location makes the range of a location of a network, or finds it.
+// Location creates the range of a location of a network, or finds it.
 func (c *Client) Location(ctx context.Context, network, location string) (Claim, error) {
 	return c.hold(ctx, network+"."+location, c.options.Location, scope("network", network, "location", location))
 }
 
-// hold makes a claim for a range, and sees its pool in the same workspace.
+// hold creates or finds a claim for a range, and checks that its pool is in the same workspace.
 func (c *Client) hold(ctx context.Context, name, class string, scope map[string]any) (Claim, error) {
 	claim, _, err := c.ensure(ctx, name, map[string]any{"className": class, "target": scopeRange, "scope": scope})
 	if err != nil {
@@ -116,7 +116,8 @@ func (c *Client) hold(ctx context.Context, name, class string, scope map[string]
 	return claim, err
 }
 
-// Interface makes the claims of an interface, or finds them. If one is refused, those that this call has made are deleted.
+// Interface creates the claims of an interface, or finds them. If one is refused, it deletes those that it has
+// created.
 func (c *Client) Interface(ctx context.Context, network, location, name string) ([]Claim, error) {
 	var claims, made []Claim
 	for _, each := range c.wanted() {
@@ -150,7 +151,7 @@ func (c *Client) wanted() []wish {
 	return all
 }
 
-// ensure finds a claim or makes it, and reports whether it did.
+// ensure finds a claim or creates it. created reports whether it created the claim.
 func (c *Client) ensure(ctx context.Context, name string, spec map[string]any) (claim Claim, created bool, err error) {
 	found, err := c.claims.find(ctx, name)
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *Client) ensure(ctx context.Context, name string, spec map[string]any) (
 	return claim, false, err
 }
 
-// Check returns an error unless the claim still shows its CIDR, as text.
+// Check returns an error unless the claim still shows its CIDR, in the same text.
 func (c *Client) Check(ctx context.Context, claim Claim) error {
 	found, err := c.claims.read(ctx, claim.Name)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// patience is how long a request is sent again that has no answer. On a busy machine that is minutes.
+// patience is how long an unanswered request is repeated. On a busy machine that takes minutes.
 const patience = 3 * time.Minute
 
-// objects are those of one resource. Each request waits for a worker, who sends it again while it is unanswered.
+// objects are the objects of one resource. Each request waits for a worker, which repeats it while it is unanswered.
 type objects struct {
 	dynamic.ResourceInterface
 	resource string
@@ -41,7 +41,7 @@ func (o objects) find(ctx context.Context, name string) (*unstructured.Unstructu
 	return found, err
 }
 
-// create creates an object. One that is there was made by the same request, sent before.
+// create creates an object. If the object exists, an earlier try of the same request has created it.
 func (o objects) create(ctx context.Context, object *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
 	err = o.send(ctx, func(ctx context.Context) (err error) {
 		made, err = o.Create(ctx, object, metav1.CreateOptions{})
@@ -62,7 +62,7 @@ func (o objects) remove(ctx context.Context, name string) error {
 	return refused("delete "+o.resource+" "+name, err)
 }
 
-// send sends a request when a worker is free. The client's requests can all be sent twice.
+// send sends a request when a worker is free. It may send the request twice.
 func (o objects) send(ctx context.Context, request func(context.Context) error) error {
 	select {
 	case o.workers <- struct{}{}:

@@ -13,7 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A request that nobody can decide, or answers, is sent again. No more are in flight at once than there are workers.
+// A request without an answer or a decision is sent again. At most as many requests are in flight as there are
+// workers.
 func TestClient_SendsUnansweredRequestsAgain(t *testing.T) {
 	t.Parallel()
 	const workers = 3

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Refusal is a request that the server has refused, as far as the client reads it.
+// Refusal is the part of a server's refusal that the client reads.
 type Refusal struct {
 	// Code is the HTTP status.
 	Code int32
@@ -29,7 +29,7 @@ func (r *Refusal) Error() string {
 // Unwrap returns the error of the client library.
 func (r *Refusal) Unwrap() error { return r.err }
 
-// refused returns the failure of a request as a *Refusal, if the server has answered; nil if it has not failed.
+// refused returns the failure of a request; nil if it has not failed. An answer of the server becomes a *Refusal.
 func refused(request string, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +63,7 @@ func text(object *unstructured.Unstructured, fields ...string) string {
 	return value
 }
 
-// scope returns the scope of roles and names in turn.
+// scope returns a scope. Its arguments are a role and a name in turn.
 func scope(rolesAndNames ...string) map[string]any {
 	of := map[string]any{}
 	for i := 0; i+1 < len(rolesAndNames); i += 2 {

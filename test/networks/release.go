@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Release releases the claims of an interface, each with its record at once. Those that are gone already are passed over.
+// Release releases the claims of an interface, and deletes each record right after its claim. It skips claims that
+// are gone.
 func (c *Client) Release(ctx context.Context, claims ...Claim) error {
 	for _, claim := range claims {
 		found, err := c.claims.find(ctx, claim.Name)
@@ -29,7 +30,8 @@ func (c *Client) Release(ctx context.Context, claims ...Claim) error {
 	return nil
 }
 
-// ReleaseRange releases the claim of a range, and sees that claim and pool are gone. A *Refusal with Code 409: something is inside.
+// ReleaseRange releases the claim of a range, and checks that claim and pool are gone. A *Refusal with Code 409 means
+// that the range is not empty.
 func (c *Client) ReleaseRange(ctx context.Context, claim Claim) error {
 	if err := c.claims.remove(ctx, claim.Name); err != nil {
 		return err
@@ -37,7 +39,7 @@ func (c *Client) ReleaseRange(ctx context.Context, claim Claim) error {
 	return c.Absent(ctx, claim)
 }
 
-// Absent returns an error if the claim of a range, or its pool, is there.
+// Absent returns an error if the claim of a range, or its pool, still exists.
 func (c *Client) Absent(ctx context.Context, claim Claim) error {
 	found, err := c.claims.find(ctx, claim.Name)
 	if err == nil && found != nil {

@@ -32,8 +32,8 @@ func sampleClaim() (*ipamv1alpha1.IPClaim, error) {
 	return claim, yaml.UnmarshalStrict(data, claim)
 }
 
-// sample makes the claim of the samples for a tenant, unless it is there, and waits until it is bound. Other
-// claims are the user's own: a run does not wait for them.
+// sample creates the samples' claim for a tenant, unless it exists, and waits until it is bound. All other claims are
+// the user's own, and no run waits for them.
 func (t tenant) sample(ctx context.Context) error {
 	claim, err := sampleClaim()
 	if err != nil {
@@ -51,7 +51,7 @@ func (t tenant) sample(ctx context.Context) error {
 	return retry.Do(ctx, patience, what, func(ctx context.Context) error { return bound(ctx, c, claim) })
 }
 
-// bound reads a claim and says what it lacks to be bound.
+// bound reads a claim, and returns an error that says why it is not bound.
 func bound(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 		return err
@@ -62,7 +62,7 @@ func bound(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) er
 	return nil
 }
 
-// claimTable lists the claims of every tenant as they are.
+// claimTable lists the claims of all tenants in their present state.
 func claimTable(ctx context.Context, tenants []tenant) (string, error) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
@@ -103,7 +103,7 @@ func isBound(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Status.Phase == ipamv1alpha1.ClaimBound && claim.Status.PoolRef != nil
 }
 
-// whyUnbound returns the reason and the message of the answer to a claim.
+// whyUnbound returns reason and message of the condition Allocated of a claim.
 func whyUnbound(claim *ipamv1alpha1.IPClaim) string {
 	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if answer == nil {

@@ -23,8 +23,8 @@ var tenantNamespaces = []string{"team-a", "team-b"}
 
 func (onKubernetes) announce() string { return "Kubernetes: about 10 seconds" }
 
-// writeKubeconfig writes the kubeconfig of a user with the role cluster-admin. The admin of the cluster is in the group system:masters,
-// which the policies exempt: it may delete a pool in use.
+// writeKubeconfig writes the kubeconfig of a user with the role cluster-admin. The cluster's own admin is in the
+// group system:masters, which the policies exempt: it could delete a pool in use.
 func (k onKubernetes) writeKubeconfig(ctx context.Context, file string, admin *rest.Config) error {
 	c, err := workspaces.NewClient(admin)
 	if err != nil {
@@ -53,7 +53,7 @@ func (k onKubernetes) writeKubeconfig(ctx context.Context, file string, admin *r
 	return os.WriteFile(file, kubeconfig, 0o600)
 }
 
-// prepare makes the namespaces. The controller makes the cluster ready itself, and renews its own token.
+// prepare makes the namespaces. The controller makes the cluster ready by itself, and renews its own token.
 func (onKubernetes) prepare(ctx context.Context, admin *rest.Config, say func(string)) (local.ControllerOptions, error) {
 	opts := local.ControllerOptions{Identity: admin, Flags: []string{"--bootstrap"}}
 	c, err := workspaces.NewClient(admin)
@@ -99,19 +99,19 @@ Ctrl-C stops it, make run-standalone takes it up again, make clean forgets it.
 `, kubeconfig)
 }
 
-// stage is what a run stands on: a kcp, or a cluster without kcp.
+// stage is the ground of a run: a kcp, or a cluster without kcp.
 type stage interface {
 	server
 	// announce says what is being started, and how long that takes.
 	announce() string
 	// writeKubeconfig writes the kubeconfig of an admin for the user's shells.
 	writeKubeconfig(ctx context.Context, file string, admin *rest.Config) error
-	// prepare makes everything that must be there before the controller starts, and says how that runs.
+	// prepare makes everything that the controller needs before it starts, and returns the controller's options.
 	prepare(ctx context.Context, admin *rest.Config, say func(step string)) (local.ControllerOptions, error)
 	// platform is the access to the classes and pools.
 	platform(admin *rest.Config) *rest.Config
 	tenants(admin *rest.Config) []tenant
-	// hints are what to try next, to be pasted into a shell.
+	// hints are commands to try next, which can be pasted into a shell.
 	hints(kubeconfig string) string
 }
 

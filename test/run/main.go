@@ -1,13 +1,11 @@
-// Command run brings up everything on this machine, for people to look at and for
-// tests: a kcp, the platform workspace, two tenants, the controller, and a claim of
-// each tenant. With --standalone it is a cluster without kcp, and the tenants are
-// namespaces. What it makes is kept in .run/, or .run-standalone/, and taken up by the next run.
+// Command run brings up everything on this machine, for people and for tests: a kcp, the platform workspace, two
+// tenants, the controller, and a claim of each tenant. With --standalone it brings up a cluster without kcp, where
+// the tenants are namespaces. It keeps its data in .run/, or .run-standalone/, and the next run uses them.
 //
 //	run [--standalone] [--once] [--dir folder]
 //
-// It stays up until Ctrl-C, and then stops what it has started. With --once it
-// stops as soon as the claims of the samples are bound, and fails if they are not. With
-// --dir it keeps what it makes there.
+// It stays up until Ctrl-C, and then stops what it has started. With --once it stops as soon as the claims of the
+// samples are bound, and fails if they are not. With --dir it keeps its data in that folder.
 package main
 
 import (
@@ -36,7 +34,7 @@ func main() {
 	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository, or .run-standalone)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends the program at once, and with it what it has started.
+	// The second signal ends the program at once, and all that it has started.
 	context.AfterFunc(ctx, stop)
 
 	r := &run{out: os.Stdout, began: time.Now(), once: *once, standalone: *standalone, dir: *dir}
@@ -59,13 +57,13 @@ type run struct {
 	controller *local.Controller // nil until it is made
 }
 
-// say tells what is being done, and since when the program runs.
+// say prints a step, and for how long the program has run.
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.out, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// lock keeps a second run off the data of this one. The system gives the lock back
-// when the program ends, however it ends.
+// lock keeps a second run away from the data of this run. The system releases the lock when the program ends, however
+// it ends.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -34,13 +34,13 @@ func (r *run) run(ctx context.Context) error {
 		err = r.stay(ctx)
 	}
 	if ctx.Err() != nil {
-		err = nil // somebody has asked for the end
+		err = nil // the user has asked for the end
 	}
 	r.say("stopping")
 	return errors.Join(err, r.down())
 }
 
-// folder returns where everything is kept.
+// folder returns the folder in which the run keeps everything.
 func (r *run) folder() (string, error) {
 	if r.dir != "" {
 		return filepath.Abs(r.dir)
@@ -52,7 +52,7 @@ func (r *run) folder() (string, error) {
 	return filepath.Join(root, ".run"), err
 }
 
-// newStage is what the run stands on. It is not started yet.
+// newStage returns the ground of the run. It is not started yet.
 func (r *run) newStage(ctx context.Context, dir string) (stage, error) {
 	if r.standalone {
 		cluster, err := local.NewKubernetes(ctx, filepath.Join(dir, "kubernetes"))
@@ -62,8 +62,8 @@ func (r *run) newStage(ctx context.Context, dir string) (stage, error) {
 	return onKCP{kcp}, err
 }
 
-// up starts everything and has the tenants claim. The controller is built meanwhile: it takes as long as a server needs to
-// start, and minutes on a machine that has built nothing yet.
+// up starts everything and makes the tenants' claims. The controller is built meanwhile, which takes as long as the
+// start of a server, and minutes on a machine that has built nothing yet.
 func (r *run) up(ctx context.Context, dir string) error {
 	aside := buildAside(ctx, dir)
 	defer aside.stop()
@@ -100,7 +100,7 @@ func (r *run) up(ctx context.Context, dir string) error {
 	return nil
 }
 
-// stay returns when ctx ends, or something that should not.
+// stay returns when ctx ends, or when the server or the controller ends, which is an error.
 func (r *run) stay(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -130,8 +130,8 @@ type aside struct {
 	built  chan error // how it has ended, once, and then closed
 }
 
-// buildAside begins to build the controller. The server is needed first: while that is built and starts, the controller gets the
-// time of processors that nobody else uses.
+// buildAside begins to build the controller. The server is needed first. While that is built and starts, the build
+// gets only processor time that is free.
 func buildAside(ctx context.Context, dir string) aside {
 	ctx, cancel := context.WithCancel(ctx)
 	a := aside{cancel: cancel, built: make(chan error, 1)}
@@ -142,7 +142,7 @@ func buildAside(ctx context.Context, dir string) aside {
 	return a
 }
 
-// stop returns when the build has ended.
+// stop cancels the build, and returns when it has ended.
 func (a aside) stop() {
 	a.cancel()
 	for range a.built {
@@ -151,8 +151,8 @@ func (a aside) stop() {
 
 const controllerPackage = "./cmd/ipam-controller"
 
-// built returns when the controller is built. Everything waits for that now, so that the rest of the build gets the priority of all
-// others: aside, on a busy machine, it would take minutes for seconds of work.
+// built returns when the controller is built. The run waits only for that now, so the rest of the build gets normal
+// priority. With low priority, seconds of work would take minutes on a busy machine.
 func (r *run) built(ctx context.Context, aside aside, dir string) error {
 	select {
 	case err := <-aside.built:
@@ -167,7 +167,7 @@ func (r *run) built(ctx context.Context, aside aside, dir string) error {
 // binary returns the file of the controller in the folder of a run.
 func binary(dir string) string { return filepath.Join(dir, "ipam-controller") }
 
-// prepare makes what the controller stands on, and returns the controller for it once it is built.
+// prepare makes what the controller needs, and returns the controller once it is built.
 func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, aside aside) (*local.Controller, error) {
 	opts, err := r.stage.prepare(ctx, admin, func(step string) { r.say("%s", step) })
 	if err != nil {
@@ -180,7 +180,7 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, aside
 	return local.NewController(ctx, opts)
 }
 
-// claim makes the samples in the first run, and lists all claims as they are.
+// claim makes the samples in the first run, and lists all claims in their present state.
 func (r *run) claim(ctx context.Context, admin *rest.Config, made string) error {
 	tenants := r.stage.tenants(admin)
 	if _, err := os.Stat(made); err != nil || r.once {
@@ -215,8 +215,8 @@ func (r *run) samples(ctx context.Context, admin *rest.Config, tenants []tenant)
 	return nil
 }
 
-// tolerate says what is wrong with a sample, and lets the run go on unless it is --once or is
-// being stopped.
+// tolerate reports what is wrong with a sample, and lets the run go on. With --once, or while the run is being
+// stopped, it returns the error.
 func (r *run) tolerate(ctx context.Context, err error) error {
 	if r.once || err == nil || ctx.Err() != nil {
 		return err

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // Noon is the time of every test.
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Stage is a session whose streams are looked at.
+// Stage is a session whose output a test reads.
 type Stage struct {
 	*session.Session
 	Printed, Said *bytes.Buffer
@@ -48,7 +48,7 @@ func New(t *testing.T) Stage {
 	return Stage{s, out, errs}
 }
 
-// Golden fails the test unless something is what its file says.
+// Golden fails the test unless got is the content of the golden file of that name.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".golden")
@@ -64,7 +64,7 @@ func Golden(t *testing.T, name, got string) {
 // HourAgo is when most objects of the tests were made.
 var HourAgo = gen.Created(Noon.Add(-time.Hour))
 
-// Allocated makes the condition Allocated, which is true for the reason of a success.
+// Allocated makes the condition Allocated. It is true if the reason is a success.
 func Allocated(reason ipamv1alpha1.Reason, message string) []metav1.Condition {
 	status := metav1.ConditionFalse
 	if reason == ipamv1alpha1.ReasonAllocationSucceeded {
@@ -73,7 +73,7 @@ func Allocated(reason ipamv1alpha1.Reason, message string) []metav1.Condition {
 	return []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: status, Reason: string(reason), Message: message}}
 }
 
-// Ready makes a pool have its block, and so much of it taken.
+// Ready gives a pool its block, with that percentage of its addresses used.
 func Ready(pool *ipamv1alpha1.IPPool, cidr string, family ipamv1alpha1.IPFamily, percent float64, largest int32) *ipamv1alpha1.IPPool {
 	pool.Status = ipamv1alpha1.IPPoolStatus{
 		Phase: ipamv1alpha1.PoolReady, AllocatedCIDR: cidr, IPFamily: family, UtilizationPercent: &percent,
@@ -95,7 +95,7 @@ func Bound(claim *ipamv1alpha1.IPClaim, cidr string, from ipamv1alpha1.PoolRef) 
 	return claim
 }
 
-// Waiting lets a claim wait for a reason.
+// Waiting makes a claim wait for a reason.
 func Waiting(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason, message string) *ipamv1alpha1.IPClaim {
 	claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimPending, Conditions: Allocated(reason, message)}
 	return claim
@@ -106,7 +106,7 @@ func OfPlatform(name string) ipamv1alpha1.PoolRef {
 	return ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
 }
 
-// Server is a server with these objects, and a function to call at each watch of records.
+// Server returns a client of a fake server with these objects. Requests go through funcs, except LIST.
 func Server(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()

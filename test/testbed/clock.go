@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Stopped is a clock that a test sets. Its timers are real.
+// Stopped is a clock whose time a test sets. Its timers run by the real time.
 type Stopped struct {
 	clock.RealClock
 	clock.PassiveClock

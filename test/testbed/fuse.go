@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// ErrKilled is the answer to all that a dead process writes.
+// ErrKilled is the answer to each write of a dead process.
 var ErrKilled = errors.New("the process was killed")
 
-// Fuse kills a process after so many writes. Those to etcd and those to servers of Kubernetes count alike. The last one is done, and
-// the process does not learn of it. It is safe for concurrent use.
+// Fuse kills a process after a number of writes. Writes to etcd and to servers of Kubernetes count alike. The last
+// write is done, but the process does not learn of it. Fuse is safe for concurrent use.
 type Fuse struct {
 	left atomic.Int64
 	kill context.CancelCauseFunc
@@ -35,7 +35,7 @@ func NewFuse(t testing.TB, writes int) (*Fuse, context.Context) {
 // Blown reports whether the process is dead.
 func (f *Fuse) Blown() bool { return f.left.Load() <= 0 }
 
-// write does a write, unless the process is dead. Those that change nothing do not count.
+// write does a write, unless the process is dead. A write that changes nothing does not count.
 func (f *Fuse) write(do func() (wrote bool, err error)) error {
 	if f.Blown() {
 		return ErrKilled
@@ -56,7 +56,7 @@ func (f *Fuse) call(do func() error) error {
 	})
 }
 
-// Etcd returns a client of the process for the ledger of another one.
+// Etcd returns a client for the process, which writes to the etcd of c.
 func (f *Fuse) Etcd(c *clientv3.Client) *clientv3.Client {
 	own := *c
 	own.KV = fusedKV{c.KV, f}
@@ -110,7 +110,7 @@ func (f *fusedTxn) Commit() (resp *clientv3.TxnResponse, err error) {
 	return resp, err
 }
 
-// Client returns a client of the process for the server of another one.
+// Client returns a client for the process, which writes to the server of c.
 func (f *Fuse) Client(c client.Client) client.Client {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {

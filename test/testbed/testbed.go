@@ -28,8 +28,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Clusters are the workspaces that a manager has engaged, by the name that it knows each by; the platform is "". The
-// zero value has none.
+// Clusters are the workspaces that a manager has engaged, by their names for the manager; that of the platform is "".
+// The zero value has none.
 type Clusters map[multicluster.ClusterName]cluster.Cluster
 
 // GetCluster returns a workspace, or multicluster.ErrClusterNotFound.
@@ -48,7 +48,7 @@ type Workspace struct {
 	Events *events.FakeRecorder
 }
 
-// NewWorkspace returns a workspace whose client and cache show these objects, and at once what is written.
+// NewWorkspace returns a workspace whose client and cache show these objects. Both show each write at once.
 func NewWorkspace(t testing.TB, objects ...client.Object) *Workspace {
 	t.Helper()
 	return &Workspace{Client: NewClient(t).WithObjects(objects...).Build()}
@@ -84,7 +84,7 @@ func (c Cache) List(ctx context.Context, list client.ObjectList, opts ...client.
 	return c.Reader.List(ctx, list, opts...)
 }
 
-// Scheme returns a scheme of the kinds of the API, and of those that others add.
+// Scheme returns a scheme of the kinds of the API, and of the kinds that the functions others add.
 func Scheme(t testing.TB, others ...func(*runtime.Scheme) error) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -125,7 +125,7 @@ func Ledger(t testing.TB, etcd *clientv3.Client, options allocator.Options, pool
 	return a
 }
 
-// Blocks returns prefix, state and holder of each block of a ledger.
+// Blocks returns a text for each block of a ledger: prefix, state and holder.
 func Blocks(t testing.TB, a *allocator.Allocator) (found []string) {
 	t.Helper()
 	for b, err := range a.List(t.Context(), allocator.ListOptions{}) {
@@ -135,7 +135,7 @@ func Blocks(t testing.TB, a *allocator.Allocator) (found []string) {
 	return found
 }
 
-// WantBlocks fails the test unless a ledger has these blocks alone, as Blocks says them.
+// WantBlocks fails the test unless a ledger has exactly these blocks, in the form of Blocks.
 func WantBlocks(t testing.TB, a *allocator.Allocator, want ...string) {
 	t.Helper()
 	if got := Blocks(t, a); !slices.Equal(got, want) {
@@ -143,7 +143,7 @@ func WantBlocks(t testing.TB, a *allocator.Allocator, want ...string) {
 	}
 }
 
-// Pool returns a root pool of a workspace, whose name is its ID.
+// Pool returns a root pool of a workspace. Its name is its ID.
 func Pool(in ledger.ClusterName, id, cidr string) ledger.Pool {
 	return ledger.Pool{ID: ledger.PoolID(id), Cluster: in, Name: id, CIDR: netip.MustParsePrefix(cidr)}
 }

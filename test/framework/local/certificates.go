@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// lifetime is how long certificates are good for: longer than any test.
+// lifetime is the validity of certificates: longer than any test.
 const lifetime = 24 * time.Hour
 
 // pair is a certificate and its key, as PEM.
 type pair struct{ cert, key []byte }
 
-// authority signs the certificates by which the servers of one kcp, and who speaks to
-// them, know each other.
+// authority signs the certificates by which the servers of one kcp, and their clients, know each other.
 type authority struct {
 	pair
 	parsed *x509.Certificate
@@ -59,7 +58,7 @@ func (a *authority) server() (pair, error) {
 	})
 }
 
-// client makes a certificate for somebody of that name, in a group.
+// client makes a certificate for a client with a name, in a group.
 func (a *authority) client(name, group string) (pair, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name, Organization: []string{group}},

@@ -18,7 +18,7 @@ type ClusterAPIOptions struct {
 	Binary string
 	// Dir keeps the kubeconfigs and the log. It is made if missing.
 	Dir string
-	// Management is the access to the management cluster, Workspace that to the workspace.
+	// Management is the access to the management cluster, and Workspace is the access to the workspace.
 	Management, Workspace *rest.Config
 	// Flags are further flags.
 	Flags []string
@@ -28,7 +28,7 @@ type ClusterAPIOptions struct {
 type ClusterAPI struct {
 	process
 	health   string
-	required []string // of the arguments
+	required []string // the arguments without the further flags
 }
 
 // NewClusterAPI returns an ipam-controller capi, which is not started yet.
@@ -60,7 +60,7 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (*ClusterAPI, er
 	return c, nil
 }
 
-// SetFlags replaces the further flags, from the next start on.
+// SetFlags replaces the further flags. The next start uses the new ones.
 func (c *ClusterAPI) SetFlags(flags []string) { c.args = slices.Concat(c.required, flags) }
 
 // Start starts the controller and returns when it is ready.
@@ -74,7 +74,7 @@ func (c *ClusterAPI) Start(ctx context.Context) error {
 	})
 }
 
-// Fail starts the controller, waits until it has ended with an error, and returns what it has written.
+// Fail starts the controller, waits until it has ended with an error, and returns its output.
 func (c *ClusterAPI) Fail(ctx context.Context) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -26,14 +26,13 @@ type ControllerOptions struct {
 	Command string
 	// Dir keeps the kubeconfig, the embedded etcd and the log. It is made if missing. Required.
 	Dir string
-	// Workspace is the path of the platform workspace. Default: none, as Identity
-	// reaches a cluster without kcp.
+	// Workspace is the path of the platform workspace. Default: none, for a cluster without kcp.
 	Workspace string
-	// Identity is the access of the controller to it. Required.
+	// Identity is the access of the controller to the platform workspace, or to that cluster. Required.
 	Identity *rest.Config
 	// Flags are further flags of the controller.
 	Flags []string
-	// Profiles has the controller serve profiles. Default: it serves none.
+	// Profiles makes the controller serve profiles. Default: it serves none.
 	Profiles bool
 }
 
@@ -102,7 +101,7 @@ func (c *Controller) WebhookAddress() string { return strings.TrimPrefix(c.webho
 // Start starts the controller and returns when it is ready.
 func (c *Controller) Start(ctx context.Context) error { return c.startUntil(ctx, "/readyz") }
 
-// Launch starts the controller and returns when it lives. It may never be ready, as while the one shard is away.
+// Launch starts the controller and returns when it lives. It may never become ready, as while its only shard is away.
 func (c *Controller) Launch(ctx context.Context) error { return c.startUntil(ctx, "/healthz") }
 
 func (c *Controller) startUntil(ctx context.Context, probe string) error {
@@ -115,8 +114,8 @@ func (c *Controller) startUntil(ctx context.Context, probe string) error {
 	})
 }
 
-// Leads reports whether the controller holds the lease of its replicas. One that stands still does not answer:
-// bound ctx.
+// Leads reports whether the controller holds the lease of its replicas. A paused controller does not answer, so give
+// ctx a deadline.
 func (c *Controller) Leads(ctx context.Context) (bool, error) {
 	text, err := c.Metrics(ctx)
 	return leads.MatchString(text), err
@@ -131,8 +130,7 @@ func (c *Controller) Webhooks() string { return c.webhooks }
 // LedgerDir returns the folder of the etcd inside.
 func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }
 
-// Command is another command of the controller's program, on the same workspace and
-// the same data directory.
+// Command returns another command of the controller's program, on the same workspace and data directory.
 func (c *Controller) Command(ctx context.Context, name string, flags ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, c.args[0], slices.Concat([]string{name}, c.place, flags)...)
 }

@@ -9,7 +9,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Groups whose members kcp lets do more than others.
+// These groups have more rights in kcp than others.
 const (
 	masters       = "system:masters"
 	admins        = "system:kcp:admin"
@@ -17,20 +17,20 @@ const (
 	proxiedAdmins = "system:kcp:external-logical-cluster-admin"
 )
 
-// folder holds what the servers of a Shards need: certificates, kubeconfigs, and for
-// each of them a log and a folder of its own.
+// folder holds the files that the servers of a Shards need: certificates and kubeconfigs, and a log and a folder for
+// each server.
 type folder struct {
 	dir    string
 	tokens string // file with the users
 	proxy  int    // port of the front proxy
 
-	people  *authority // who is who, servers included
-	proxies *authority // of servers that speak for others
+	people  *authority // signs the certificates of users and servers
+	proxies *authority // signs the certificates of servers that speak for users
 }
 
 func (f *folder) file(name string) string { return filepath.Join(f.dir, name) }
 
-// certify makes what belongs to no single server.
+// certify makes the files that belong to no single server.
 func (f *folder) certify() (err error) {
 	if f.people, err = newAuthority("kcp"); err != nil {
 		return err
@@ -60,13 +60,13 @@ func (f *folder) write(name string, p pair) error {
 	return os.WriteFile(f.file(name+".key"), p.key, 0o600)
 }
 
-// grant stores name.kubeconfig, the access to a server of somebody in a group.
+// grant stores name.kubeconfig, the access of a new user in a group to a server.
 func (f *folder) grant(name, server, group string) error {
 	who, err := f.people.client(name, group)
 	if err != nil {
 		return err
 	}
-	const context = "shard-base" // the one that kcp looks for
+	const context = "shard-base" // the name that kcp looks for
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters[context] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: f.people.cert}
 	kubeconfig.AuthInfos[context] = &clientcmdapi.AuthInfo{ClientCertificateData: who.cert, ClientKeyData: who.key}
@@ -75,8 +75,8 @@ func (f *folder) grant(name, server, group string) error {
 	return clientcmd.WriteToFile(*kubeconfig, f.file(name+".kubeconfig"))
 }
 
-// server returns a server of that name, with a certificate, a log and a kubeconfig for
-// somebody of a group, and the flags that all servers have.
+// server returns a server of this name, with a certificate, a log, a kubeconfig for a user in a group, and the flags
+// that all servers have.
 func (f *folder) server(name, program string, port int, group string) (*server, error) {
 	binary, err := built(program, "kcp-shards")
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *folder) server(name, program string, port int, group string) (*server, 
 	}, nil
 }
 
-// cacheServer returns the server over which shards tell each other what all must know.
+// cacheServer returns the server over which shards exchange the objects that all must know.
 func (f *folder) cacheServer(ports []int) (*server, error) {
 	s, err := f.server("cache", "cache-server", ports[0], masters)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *folder) cacheServer(ports []int) (*server, error) {
 	return s, nil
 }
 
-// shard returns a server that keeps workspaces, under a name for itself.
+// shard returns a server that keeps workspaces. name is its name among the shards.
 func (f *folder) shard(name string, ports []int) (*server, error) {
 	s, err := f.server(name, "kcp", ports[0], masters)
 	if err != nil {
@@ -183,7 +183,7 @@ func (f *folder) frontProxy() (*server, error) {
 	s.args = append(s.args,
 		flag("mapping-file", f.file("mapping.yaml")),
 		flag("root-kubeconfig", f.file(RootShard+".kubeconfig")),
-		flag("shards-kubeconfig", f.file(RootShard+".kubeconfig")), // it takes the certificate alone
+		flag("shards-kubeconfig", f.file(RootShard+".kubeconfig")), // the proxy takes only the certificate from it
 	)
 	return s, nil
 }

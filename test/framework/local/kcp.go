@@ -24,7 +24,7 @@ type KCP struct {
 	people
 	dir   string
 	store string // where its etcd listens
-	moved bool   // the data knows the server by another port
+	moved bool   // the data names the server's former port
 }
 
 // NewKCP returns a kcp that keeps its data, its logs and its admin.kubeconfig in dir,
@@ -61,7 +61,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 				"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
 				"--token-auth-file=" + tokens,
 				"--feature-gates=CacheAPIs=true",
-				// Without it, a stop waits for a minute for watches that nobody ends.
+				// Without this flag, a stop waits a minute for watches that nobody ends.
 				"--shutdown-watch-termination-grace-period=1s",
 			},
 		},
@@ -71,8 +71,8 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 // Start starts the server and returns when it is ready.
 func (k *KCP) Start(ctx context.Context) error {
 	if k.moved {
-		// kcp notes its new address, but has published the old one by then, in the
-		// endpoint slices of the APIExports. The next start puts that right.
+		// When kcp notes its new address, it has already published the old one in the endpoint slices of the APIExports.
+		// The next start puts that right.
 		k.moved = false
 		if err := k.Start(ctx); err != nil {
 			return err
@@ -87,8 +87,8 @@ func (k *KCP) Start(ctx context.Context) error {
 	return k.await(ctx, func(ctx context.Context) error { return ready(ctx, k.admin) })
 }
 
-// Store returns a client of the etcd in which the server keeps its objects, which waits
-// while that is away. Close it.
+// Store returns a client of the etcd in which the server keeps its objects. While that etcd is away, the client
+// waits. Close the client.
 func (k *KCP) Store() (*clientv3.Client, error) {
 	secrets := filepath.Join(k.StoreDir(), "secrets")
 	secure, err := transport.TLSInfo{
@@ -105,8 +105,7 @@ func (k *KCP) Store() (*clientv3.Client, error) {
 	})
 }
 
-// StoreDir returns the folder of the etcd inside. It may be exchanged while the server does
-// not run.
+// StoreDir returns the folder of the server's etcd. The folder may be exchanged while the server does not run.
 func (k *KCP) StoreDir() string { return filepath.Join(k.dir, "etcd-server") }
 
 // KCPVersion returns the version that the server was built from.

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// serviceRange holds the cluster IPs of Services. ServiceAddress is one. There is no kube-proxy: they are
-// loopback addresses, at which a program can listen itself.
+// serviceRange contains the cluster IPs of Services; ServiceAddress is one of these. There is no kube-proxy. The IPs
+// are loopback addresses, so a program can listen at them.
 const (
 	serviceRange   = "127.96.0.0/24"
 	ServiceAddress = "127.96.0.9"
@@ -83,8 +83,8 @@ func NewKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 
 func (k *Kubernetes) file(name string) string { return filepath.Join(k.dir, name) }
 
-// grant stores name.kubeconfig, the access of a user to the API server, which makes its certificate when it
-// starts for the first time.
+// grant stores name.kubeconfig, the access of a user to the API server. It names the certificate that the server
+// makes at its first start.
 func (k *Kubernetes) grant(name, at string, user User) error {
 	const context = "kubernetes"
 	kubeconfig := clientcmdapi.NewConfig()
@@ -153,7 +153,7 @@ func (k *Kubernetes) controllerManager(port int) (*server, error) {
 func (k *Kubernetes) Start(ctx context.Context) (err error) {
 	k.etcd, err = embedetcd.Start(ctx, embedetcd.Options{
 		Dir: k.file("etcd"), Listen: k.listen,
-		NoFsync: true,                          // what a power cut would lose is of no use after one
+		NoFsync: true,                          // the data is of no use after a power cut
 		Logger:  slog.New(slog.DiscardHandler), // it complains when it is closed
 	})
 	if err != nil {
@@ -168,7 +168,7 @@ func (k *Kubernetes) Start(ctx context.Context) (err error) {
 	return k.controllers.await(ctx, k.cleaned)
 }
 
-// cleaned reports an error until the controllers have made what they make first.
+// cleaned returns an error until the controllers have made their first objects.
 func (k *Kubernetes) cleaned(ctx context.Context) error {
 	cfg, err := k.Admin()
 	if err != nil {
@@ -190,7 +190,7 @@ func (k *Kubernetes) Stop() error {
 	return errors.Join(err, k.etcd.Close())
 }
 
-// Ended is closed when the API server, which must have been started, has ended.
+// Ended returns a channel that is closed when the API server has ended. The server must have been started.
 func (k *Kubernetes) Ended() <-chan struct{} { return k.api.Ended() }
 
 // Log returns the path of the API server's log.
@@ -202,8 +202,8 @@ func (k *Kubernetes) Save(ctx context.Context, file string) error {
 	return err
 }
 
-// Restore replaces all objects by those of a snapshot, while the cluster does not run. raise is by how much the revision is
-// raised, so that clients notice; 0: not at all.
+// Restore replaces all objects by those of a snapshot, while the cluster does not run. The revision is raised by
+// raise, so that clients notice; 0: it is not raised.
 func (k *Kubernetes) Restore(file string, raise uint64) error {
 	if err := os.RemoveAll(k.file("etcd")); err != nil {
 		return err

@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// ModuleRoot returns the folder of this repository, found upwards from the working
-// folder.
+// ModuleRoot returns the folder of this repository, which contains the working folder.
 func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -32,8 +31,8 @@ func ModuleRoot() (string, error) {
 // making is held by the one caller that builds servers.
 var making sync.Mutex
 
-// built returns the path of a server that a target of the Makefile builds. One that was never built is built first, which
-// takes minutes; make says so.
+// built returns the path of a server that a target of the Makefile builds. If it was never built, built runs make
+// first, which takes minutes and says so.
 func built(program, target string) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
@@ -59,7 +58,8 @@ func Build(ctx context.Context, pkg, file string) error {
 	return build(ctx, pkg, "go", "build", "-race="+raceDetector, "-o", file, pkg)
 }
 
-// BuildAside does as Build, for a command that is needed later than others that are being built. These get the processors first.
+// BuildAside does the same as Build, for a command that is needed later than others. Builds of those get the
+// processors first.
 func BuildAside(ctx context.Context, pkg, file string) error {
 	return build(ctx, pkg, "nice", "-n", "19", "go", "build", "-race="+raceDetector, "-o", file, pkg)
 }

@@ -13,20 +13,19 @@ import (
 	"sync"
 )
 
-// Ports are taken below the range from which systems take the ports of outgoing
-// connections, so that a process finds its own again after a restart.
+// Ports are taken from below the range that systems use for outgoing connections, so that a process gets its own
+// ports again after a restart.
 const (
 	firstPort = 20000
 	lastPort  = 32000
 	blockSize = 100
 )
 
-// mine is where this process takes ports from.
+// mine hands out the ports of this process.
 var mine ports
 
-// ports hands out ports that no other process with a ports takes meanwhile, though nobody may
-// listen on them for a while: each process has blocks of its own, which it locks by listening on
-// their first port until it ends.
+// ports hands out ports that no other process with a ports takes, even while nobody listens on them. Each process has
+// blocks of its own. It locks a block by listening on the block's first port until it ends.
 type ports struct {
 	mu        sync.Mutex
 	next, end int // what is left of the last block
@@ -55,7 +54,7 @@ func (p *ports) take(ctx context.Context, n int) ([]int, error) {
 	return taken, nil
 }
 
-// lock takes another block.
+// lock takes another block of ports.
 func (p *ports) lock(ctx context.Context) error {
 	const blocks = (lastPort - firstPort) / blockSize
 	for _, block := range rand.Perm(blocks) {
@@ -80,9 +79,8 @@ func free(ctx context.Context, port int) bool {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// steadyPorts returns the n ports kept in a file. If there are none, or if somebody
-// else has taken one, it returns free ones that are then kept there. moved reports
-// that there were others before.
+// steadyPorts returns the n ports that a file keeps. If there is no such file, or if another process uses one of
+// them, it returns free ports, and keeps those in the file. moved reports that the file had other ports before.
 func steadyPorts(ctx context.Context, file string, n int) (ports []int, moved bool, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -66,14 +66,14 @@ func (p *process) Running() bool {
 	}
 }
 
-// Ended is closed when the process, which must have been started, has ended.
+// Ended returns a channel that is closed when the process has ended. The process must have been started.
 func (p *process) Ended() <-chan struct{} { return p.exited }
 
 // Log returns the path of the log.
 func (p *process) Log() string { return p.log }
 
-// Stop asks the process to end in good order, and waits for it. A process that has ended by itself,
-// or that ends with an exit code, as after a data race that it was built to see, is an error.
+// Stop asks the process to end in good order, and waits for the end. It returns an error if the process had ended by
+// itself, or ends with an exit code, as it does after a data race if it was built to detect these.
 func (p *process) Stop() error {
 	if p.exited == nil {
 		return nil
@@ -119,7 +119,7 @@ func (p *process) Kill() error {
 	return nil
 }
 
-// Pause stops the process where it is, with SIGSTOP, until Resume. Kill ends it then, Stop does not.
+// Pause stops the process with SIGSTOP, until Resume. While it is paused, Kill ends it, and Stop does not.
 func (p *process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused process go on.
@@ -132,7 +132,7 @@ func (p *process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// AwaitEnd waits until the process has ended by itself, however it did. It may then be started again.
+// AwaitEnd waits until the process has ended by itself, in whatever way. It may be started again then.
 func (p *process) AwaitEnd(ctx context.Context) error {
 	if p.exited == nil {
 		return fmt.Errorf("wait for %s to end: it was not started", p.name)
@@ -146,7 +146,7 @@ func (p *process) AwaitEnd(ctx context.Context) error {
 	}
 }
 
-// end returns how the process ended. It must have.
+// end returns how the process ended. It must have ended.
 func (p *process) end() error {
 	if p.err == nil {
 		return errors.New("exit status 0")
@@ -154,8 +154,7 @@ func (p *process) end() error {
 	return p.err
 }
 
-// await calls check, which says whether the process is ready, until it returns nil or the
-// process has ended.
+// await calls check, which returns nil once the process is ready, until then or until the process has ended.
 func (p *process) await(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so after %s", patience))
 	defer cancel()

@@ -15,14 +15,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The shards of a Shards, by the names that kcp has for them.
+// These are the names of the shards of a Shards, as kcp knows them.
 const (
 	RootShard  = "root"
 	OtherShard = "other"
 )
 
-// Shards is a kcp of two shards, RootShard and OtherShard, as the four processes of a
-// production set-up:
+// Shards is a kcp of two shards, RootShard and OtherShard. It runs as the four processes of a production set-up:
 //
 //	users ──▶ front proxy ──▶ shard root ──▶ cache server
 //	                    └───▶ shard other ─────┘
@@ -42,8 +41,7 @@ type server struct {
 	access string
 }
 
-// NewShards returns a kcp of two shards that keeps all it has in dir, which is made. It
-// is not started yet.
+// NewShards returns a kcp of two shards that keeps all its files in dir, which is made. It is not started yet.
 func NewShards(ctx context.Context, dir string) (*Shards, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -78,8 +76,8 @@ func NewShards(ctx context.Context, dir string) (*Shards, error) {
 	return s, err
 }
 
-// Start starts all, and returns when all are ready. Each stands before the next one joins it: of
-// shards that start side by side, the second one has been seen to be ready and to take no workspace.
+// Start starts the servers one after the other, and returns when all are ready. If the shards start side by side, the
+// second one may become ready and yet take no workspace.
 func (s *Shards) Start(ctx context.Context) error {
 	for _, server := range []*server{s.cache, s.shards[RootShard], s.shards[OtherShard], s.proxy} {
 		if err := server.boot(ctx); err != nil {
@@ -89,8 +87,8 @@ func (s *Shards) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends all at once: what they store is of no further use. A server that has ended by itself is
-// an error.
+// Stop ends all servers at once, because their data is of no further use. It returns an error if a server has ended
+// by itself.
 func (s *Shards) Stop() error {
 	return errors.Join(s.proxy.discard(), s.shards[OtherShard].discard(), s.shards[RootShard].discard(), s.cache.discard())
 }
@@ -101,8 +99,8 @@ func (s *Shards) KillShard(name string) error { return s.shards[name].Kill() }
 // StartShard starts a shard that was killed, and returns when it is ready.
 func (s *Shards) StartShard(ctx context.Context, name string) error { return s.shards[name].boot(ctx) }
 
-// EmptyCache kills the cache server and starts it over without data, and returns when it is ready. A shard tells it what others are
-// to know when it starts.
+// EmptyCache kills the cache server, starts it over without data, and returns when it is ready. A shard writes to it
+// only when the shard starts what others have to know.
 func (s *Shards) EmptyCache(ctx context.Context) error {
 	return errors.Join(s.cache.Kill(), os.RemoveAll(s.cacheData), s.cache.boot(ctx))
 }
@@ -157,7 +155,7 @@ func ready(ctx context.Context, kubeconfig string) error {
 	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// url returns where a server listens.
+// url returns the URL of a server on this machine.
 func url(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
 
 // flag writes a flag of a program.

@@ -17,16 +17,15 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// User can log in to a kcp with a token. It has the rights that are granted to its name, or to all
-// authenticated users.
+// User can log in to a kcp with a token. Its rights are those granted to its name, and to all authenticated users.
 type User struct {
 	Name  string
 	Token string
-	// Group is another one that the user is in. Default: none.
+	// Group is a further group of the user. Default: none.
 	Group string
 }
 
-// people are an admin, whom no role and no policy refuses anything, and the users of a kcp or of a cluster.
+// people are the users of a kcp or of a cluster, and an admin to whom no role and no policy refuses anything.
 type people struct {
 	known []User
 	taken atomic.Int64 // how many were given out
@@ -37,7 +36,7 @@ type people struct {
 // Kubeconfig returns the path of the kubeconfig of the admin.
 func (p *people) Kubeconfig() string { return p.admin }
 
-// Admin returns the access of the admin, of a kcp to the workspace root.
+// Admin returns the access of the admin. For a kcp, it is to the workspace root.
 func (p *people) Admin() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", p.admin)
 }
@@ -71,8 +70,8 @@ func (p *people) TakeUser() (User, error) {
 	return p.known[n-1], nil
 }
 
-// users reads the users in a token file of a server, which is made, with the first ones and n
-// others, if it isn't there. A first one has no token yet. The server reads the file only when it starts.
+// users reads the users from a token file of a server. If there is no file, it makes one with the first users, who
+// have no token yet, and n others. The server reads the file only when it starts.
 func users(file string, n int, first ...User) ([]User, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +81,7 @@ func users(file string, n int, first ...User) ([]User, error) {
 		return nil, err
 	}
 	lines := csv.NewReader(strings.NewReader(string(data)))
-	lines.FieldsPerRecord = -1 // a user without a group has one less
+	lines.FieldsPerRecord = -1 // the record of a user without a group has one field less
 	records, err := lines.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("users in %s: %w", file, err)

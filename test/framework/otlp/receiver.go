@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Receiver takes spans by gRPC until its test ends. It is safe for concurrent use.
+// Receiver receives spans by gRPC until its test ends. It is safe for concurrent use.
 type Receiver struct {
 	collector.UnimplementedTraceServiceServer
 
@@ -28,7 +28,7 @@ type Receiver struct {
 	grown chan struct{} // closed, and replaced, when there are more spans
 }
 
-// Span is a span, and the service that it is of.
+// Span is a span and the service that has sent it.
 type Span struct {
 	*tracepb.Span
 	Service string
@@ -67,7 +67,7 @@ func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServi
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// Spans returns what was received so far.
+// Spans returns the spans that were received so far.
 func (r *Receiver) Spans() []Span {
 	spans, _ := r.look()
 	return spans
@@ -82,8 +82,8 @@ func (r *Receiver) look() ([]Span, <-chan struct{}) {
 // patience is how long a trace may take to come. A batch is sent every five seconds.
 const patience = time.Minute
 
-// Wait returns the spans of the first trace that pick takes, which is given all spans
-// of one trace at a time. It fails the test if none comes in a minute.
+// Wait returns the spans of the first trace for which pick returns true. It calls pick with all spans of one trace.
+// It fails the test if no such trace comes within a minute.
 func (r *Receiver) Wait(t testing.TB, pick func(trace []Span) bool) []Span {
 	t.Helper()
 	late := time.NewTimer(patience)

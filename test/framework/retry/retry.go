@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// once is how long one try may take: a connection may hang whose other end is gone.
+	// once is how long one try may take: the other end of a connection may be gone, so that the try hangs.
 	once = 20 * time.Second
 	// between is the pause between two tries.
 	between = 100 * time.Millisecond
 )
 
-// Do tries until it is done, for as long as patience lasts. The error says what was not
-// done, and how the last try ended that was not cut short.
+// Do calls the function do until it succeeds, for as long as patience lasts. The error says what was not done, and
+// how the last complete try ended.
 func Do(ctx context.Context, patience time.Duration, what string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -40,8 +40,8 @@ func Do(ctx context.Context, patience time.Duration, what string, do func(contex
 	}
 }
 
-// Answered sends a request again while it has no answer, for as long as patience lasts, and returns its answer. It tells again of
-// each error that is none.
+// Answered sends a request again while it has no answer, for as long as patience lasts, and returns the answer. It
+// calls the function again with each error that is not an answer.
 func Answered(ctx context.Context, patience time.Duration, again func(error), send func(context.Context) error) (err error) {
 	never := Do(ctx, patience, "an answer", func(ctx context.Context) error {
 		if err = send(ctx); Unanswered(err) {
@@ -53,8 +53,8 @@ func Answered(ctx context.Context, patience time.Duration, again func(error), se
 	return cmp.Or(never, err)
 }
 
-// Unanswered reports whether no answer to a request has come, or one which says that nobody can tell now, as on a busy
-// machine. Every refusal is an answer, and so is 507: the addresses are used up.
+// Unanswered reports whether a request got no answer, or an answer which says that nobody can decide now, as on a
+// busy machine. Every refusal is an answer, and so is 507, which means that the addresses are used up.
 func Unanswered(err error) bool {
 	answer, ok := errors.AsType[*apierrors.StatusError](err)
 	return err != nil && (!ok || answer.ErrStatus.Code >= http.StatusInternalServerError && answer.ErrStatus.Code != http.StatusInsufficientStorage)

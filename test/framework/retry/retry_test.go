@@ -15,7 +15,7 @@ func status(code int32) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code}}
 }
 
-// A request that went unanswered is sent again, and the error is told. An answer ends it.
+// An unanswered request is sent again, and its error is passed on. An answer ends the tries.
 func TestAnswered(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
@@ -42,8 +42,8 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// Where no answer comes, the error says so, and which one came last.
-func TestAnswered_Never(t *testing.T) {
+// If no answer comes, the error says so, and wraps the last error.
+func TestAnswered_ReturnsTheLastErrorIfNoAnswerComes(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
 	if err := Answered(t.Context(), 200*time.Millisecond, func(error) {}, func(context.Context) error { return lost }); !errors.Is(err, lost) {

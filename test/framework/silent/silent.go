@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Servers returns the URLs of three servers that do not answer, by their fault: one is down, one hangs, and one is slow: it never comes
-// to the end of an answer. They end with the test.
+// Servers returns the URLs of three servers that do not answer, by their fault: down, hangs and slow. The slow server
+// never ends its answer. The servers end with the test.
 func Servers(t testing.TB) map[string]string {
 	t.Helper()
 	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t) // the kernel accepts

@@ -1,5 +1,5 @@
-// Package wire carries connections between processes: to the next of several servers, as a Service of Kubernetes does, and so
-// that a test can cut and slow them.
+// Package wire carries connections between processes. It spreads them over several servers, as a Service of
+// Kubernetes does, and lets a test cut them and slow them down.
 package wire
 
 import (
@@ -20,7 +20,7 @@ type Link struct {
 	servers []string // by host and port
 	next    int
 	cut     bool
-	delay   time.Duration // of each piece of data, in both directions
+	delay   time.Duration // before each piece of data, in both directions
 	conns   map[net.Conn]struct{}
 
 	ctx        context.Context
@@ -28,7 +28,7 @@ type Link struct {
 	goroutines sync.WaitGroup
 }
 
-// New listens at a free port, and passes everything on to servers, named by host and port.
+// New listens at a free port, and forwards connections to the servers, named by host and port.
 func New(servers ...string) (*Link, error) {
 	listen := net.ListenConfig{}
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -116,7 +116,7 @@ func (l *Link) leave(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// pass copies until one of the two is closed, and closes the other.
+// pass copies data until one of the two connections ends, and closes both.
 func (l *Link) pass(to, from net.Conn) {
 	defer func() { _ = to.Close() }()
 	defer func() { _ = from.Close() }()
@@ -144,7 +144,7 @@ func (l *Link) wait() {
 	}
 }
 
-// Cut cuts or restores the link. What is on its way when it is cut is lost.
+// Cut cuts or restores the link. A cut loses the data that is on its way.
 func (l *Link) Cut(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *Link) Cut(cut bool) {
 	}
 }
 
-// Slow delays everything; 0 is as fast as can be.
+// Slow delays all data; 0 ends the delay.
 func (l *Link) Slow(delay time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
