@@ -1,8 +1,6 @@
-// Package bare is the least that can answer a claim: a controller on the same stack as
-// ipam-controller, with the same settings, that creates an IPAllocation and patches the
-// claim's status with the next CIDR of a counter. It resolves nothing, remembers
-// nothing and may not be run twice. What ipam-controller takes longer than this is
-// what its answers cost.
+// Package bare is the least that can answer a claim: a controller on the same stack as ipam-controller, with the same
+// settings, that creates an IPAllocation and patches the claim's status with the next CIDR of a counter. It resolves
+// nothing, remembers nothing, and only one may run. The extra time of ipam-controller is the cost of its answers.
 package bare
 
 import (
@@ -35,8 +33,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Run serves until ctx ends. The flags are those of ipam-controller, for both are
-// started alike; the ones for its etcd and its platform are of no use here.
+// Run serves until ctx ends. The flags are those of ipam-controller, because both are started in the same way. Flags
+// for its etcd and its platform have no effect here.
 func Run(ctx context.Context, args []string) error {
 	var opts manager.Options
 	flags := pflag.NewFlagSet("bare", pflag.ContinueOnError)
@@ -113,7 +111,7 @@ func (c *counter) reconcile(ctx context.Context, req mcreconcile.Request) (recon
 		return reconcile.Result{}, err
 	}
 	if err != nil {
-		// Between the rounds everything is deleted; nothing of this is measured.
+		// Between the rounds all claims are deleted. This is not measured.
 		record := &ipamv1alpha1.IPAllocation{ObjectMeta: recordMeta(req)}
 		return reconcile.Result{}, client.IgnoreNotFound(cl.GetClient().Delete(ctx, record))
 	}
@@ -123,7 +121,7 @@ func (c *counter) reconcile(ctx context.Context, req mcreconcile.Request) (recon
 	return reconcile.Result{}, c.answer(ctx, cl.GetClient(), req, claim)
 }
 
-// answer is the two writes.
+// answer makes the two writes.
 func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.Request, claim *ipamv1alpha1.IPClaim) error {
 	cidr := c.next()
 	record := &ipamv1alpha1.IPAllocation{

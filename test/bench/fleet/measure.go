@@ -20,28 +20,28 @@ import (
 const (
 	// patience is how long the controller may take for anything before the program gives up.
 	patience = 15 * time.Minute
-	// clients make samples claims side by side, which are timed.
+	// clients make samples timed claims in all, side by side.
 	clients, samples = 8, 500
-	// shards is how many endpoints show the workspaces.
+	// shards is how many endpoints serve the workspaces.
 	shards = 2
 )
 
-// step is what was measured at one number of workspaces and claims.
+// step has the measurements at one number of workspaces and of claims.
 type step struct {
 	workspaces, claims int
 
 	one, empty, full size // with one workspace, with all that have a claim each, with all claims
 
 	created, bound, seen time.Duration // after the start: the first CREATE that is answered, the first claim bound without that, and all claims seen
-	createdAgain, again  time.Duration // the same of the first two after the controller was killed
-	requests             int64         // until all were seen
-	work                 float64       // seconds of a processor until then
+	createdAgain, again  time.Duration // created and bound again, after the controller was killed
+	requests             int64         // until all claims were seen
+	work                 float64       // seconds of processor time until then
 
 	idle  float64 // of a processor
 	sweep float64 // seconds
 
 	verification     time.Duration
-	verificationWork float64 // seconds of a processor
+	verificationWork float64 // seconds of processor time
 
 	p50, p95 time.Duration
 	cpu      float64 // of a claim, in seconds
@@ -49,7 +49,7 @@ type step struct {
 	killed, stopped time.Duration // the longest time between two answers to CREATE while a standby took over
 }
 
-// measure takes the three sizes of a step, and of the largest all else.
+// measure measures the three sizes of a step. If the step is the largest, it measures everything else, too.
 func measure(ctx context.Context, opts *options, st *step, say harness.Say) error {
 	for _, of := range []struct {
 		size               *size
@@ -70,7 +70,7 @@ func measure(ctx context.Context, opts *options, st *step, say harness.Say) erro
 	return s.close()
 }
 
-// sizeOf measures the size of a controller with so many workspaces and claims.
+// sizeOf measures the size of a controller with these numbers of workspaces and claims.
 func sizeOf(ctx context.Context, opts *options, of *size, workspaces, claims int, say harness.Say) error {
 	s, err := newStage(ctx, opts, workspaces, claims, say)
 	if err != nil {
@@ -86,7 +86,7 @@ func sizeOf(ctx context.Context, opts *options, of *size, workspaces, claims int
 	return s.close()
 }
 
-// begin starts the controller and returns how long it took to look at every claim.
+// begin starts the controller, and returns how long the controller took to reconcile every claim.
 func (s *stage) begin(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if err := s.Start(ctx); err != nil {
@@ -95,7 +95,7 @@ func (s *stage) begin(ctx context.Context) (time.Duration, error) {
 	return s.look(ctx, began)
 }
 
-// look waits until every claim was looked at, and returns when the last one was.
+// look waits until every claim was reconciled, and returns when the last one was.
 func (s *stage) look(ctx context.Context, began time.Time) (time.Duration, error) {
 	var last float64
 	var changed time.Time
@@ -145,7 +145,7 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	return s.takeOver(ctx, st)
 }
 
-// takeOver measures two changes of the leader: the controller is killed, and then the standby asked to stop.
+// takeOver measures two changes of the leader: first the controller is killed, then the standby is asked to stop.
 func (s *stage) takeOver(ctx context.Context, st *step) (err error) {
 	if err := stand(ctx, s.standby); err != nil {
 		return err
@@ -161,7 +161,8 @@ func (s *stage) takeOver(ctx context.Context, st *step) (err error) {
 	return err
 }
 
-// stand starts a standby, and waits until it has filled its caches: until it takes a tenth of a processor at most.
+// stand starts a standby, and waits until its caches are filled. That is so once it uses at most a tenth of a
+// processor.
 func stand(ctx context.Context, standby *local.Controller) error {
 	if err := standby.Start(ctx); err != nil {
 		return err
@@ -180,7 +181,7 @@ func stand(ctx context.Context, standby *local.Controller) error {
 	})
 }
 
-// taken returns how many seconds of a processor a controller has taken.
+// taken returns how many seconds of processor time a controller has used.
 func taken(ctx context.Context, c *local.Controller) (float64, error) {
 	text, err := c.Metrics(ctx)
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *stage) gap(ctx context.Context, name string, lose func() error) (longes
 	return longest, nil
 }
 
-// arrive starts the controller, with a claim that was made just before.
+// arrive starts the controller, and measures it until it has reconciled all claims.
 func (s *stage) arrive(ctx context.Context, st *step) (err error) {
 	began := time.Now()
 	if st.created, st.bound, err = s.first(ctx, "first"); err != nil {
@@ -228,8 +229,8 @@ func (s *stage) arrive(ctx context.Context, st *step) (err error) {
 	return err
 }
 
-// first starts the controller, and tells when it answered the first CREATE, and when it had bound a claim whose
-// CREATE it was not asked about. Both were made meanwhile.
+// first starts the controller. It returns the time until the first CREATE is answered, and the time until a claim is
+// bound whose CREATE the controller was not asked about. Both claims are made meanwhile.
 func (s *stage) first(ctx context.Context, name string) (created, bound time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -261,8 +262,8 @@ func (s *stage) create(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	})
 }
 
-// rest finds out what the controller takes doing nothing but its sweeps, after the first round of
-// the sweep, which is not spread out.
+// rest measures what the controller uses when it does nothing but sweep. It begins after the first round of the
+// sweep, which is not spread out in time.
 func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 	err := retry.Do(ctx, patience, "wait for the first round of the sweep to end", func(ctx context.Context) error {
 		m, err := s.metrics(ctx)
@@ -294,7 +295,8 @@ func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 	return nil
 }
 
-// verify asks the controller to compare its ledger with all claims and records, as it does from time to time.
+// verify measures a comparison of the ledger with all claims and records, which the controller also makes from time
+// to time.
 func (s *stage) verify(ctx context.Context, st *step) error {
 	before, err := s.metrics(ctx)
 	if err != nil {
@@ -312,7 +314,7 @@ func (s *stage) verify(ctx context.Context, st *step) error {
 	return err
 }
 
-// sample times claims of some clients, each in a workspace of its own.
+// sample measures claims of some clients, each in a workspace of its own.
 func (s *stage) sample(ctx context.Context, st *step) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

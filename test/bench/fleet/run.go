@@ -1,6 +1,6 @@
-// Package fleet measures what the controller costs at sizes that kcp cannot carry on one small
-// machine: against a stand-in for kcp (test/fleet) with generated workspaces and claims, and a
-// ledger that holds their blocks. It measures cost alone; no behaviour is proven on a stand-in.
+// Package fleet measures the cost of the controller at sizes that kcp cannot carry on one small machine. It uses a
+// stand-in for kcp (test/fleet) with generated workspaces and claims, and a ledger that holds their blocks. It
+// measures only cost: a stand-in proves no behaviour.
 //
 //	bench fleet [--workspaces 10,100,1000] [--claims 100000] [--out docs/benchmarks.md]
 //
@@ -106,7 +106,7 @@ func report(opts *options, steps []*step) string {
 	return b.String()
 }
 
-// command is what gives these tables again.
+// command returns the command that makes these tables again.
 func command(opts *options) string {
 	numbers := func(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ","), "[]") }
 	line := fmt.Sprintf("go run ./test/bench fleet --workspaces %s --claims %s", numbers(opts.workspaces), numbers(opts.claims))

@@ -33,19 +33,20 @@ import (
 
 const (
 	platform = "root:ipam"
-	// name is that of the one class, and of the pool behind it.
+	// name is the name of the one class, and of the pool behind it.
 	name = "shared"
 	// fillers is how many blocks are bound at a time to fill the ledger.
 	fillers = 1024
 )
 
-// stage is a stand-in, and a controller on it that is not started yet.
+// stage is a stand-in for kcp, and a controller on it that is not started yet.
 type stage struct {
 	*local.Controller
 	dir    string
-	socket string        // where it is asked to verify
+	socket string        // where the controller is asked to verify
 	etcd   *etcd.Cluster // nil if it is embedded
-	// standby takes over from the controller, and address leads to the webhooks of both; nil if etcd is embedded.
+	// standby takes over from the controller, and address leads to the webhooks of both. Both are nil if etcd is
+	// embedded.
 	standby *local.Controller
 	address *wire.Link
 	server  *fleet.Server
@@ -54,7 +55,7 @@ type stage struct {
 	say     harness.Say
 }
 
-// newStage makes a stand-in with claims, and a ledger that has their blocks.
+// newStage makes a stand-in with workspaces and claims, and a ledger with the claims' blocks.
 func newStage(ctx context.Context, opts *options, workspaces, claims int, say harness.Say) (*stage, error) {
 	root, err := local.ModuleRoot()
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *stage) furnish(url string) error {
 	)
 }
 
-// ledger opens the ledger of the controller, which must not run. shut closes it again.
+// ledger opens the ledger of the controller, which must not run. The returned function shut closes the ledger.
 func (s *stage) ledger(ctx context.Context) (ledger *allocator.Allocator, shut func() error, err error) {
 	opts := allocator.Options{Prefix: "/ipam/v1"}
 	var client *clientv3.Client
@@ -189,7 +190,7 @@ func (s *stage) bind(ctx context.Context, alloc *allocator.Allocator, pool ledge
 	return nil
 }
 
-// close stops what runs, and removes what it has left.
+// close stops everything that runs, and removes its files.
 func (s *stage) close() error {
 	var errs []error
 	for _, c := range []*local.Controller{s.Controller, s.standby} {
@@ -209,12 +210,12 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// spent is the metric of the processor time.
+// spent is the name of the metric of the processor time.
 const spent = "process_cpu_seconds_total"
 
-// size is what the controller takes of the machine.
+// size is the memory of the controller.
 type size struct {
-	resident, live float64 // bytes, and bytes of the heap that are in use
+	resident, live float64 // in bytes; live is the part of the heap that is in use
 }
 
 func (s size) String() string {
@@ -229,11 +230,11 @@ func (s *stage) metrics(ctx context.Context) (harness.Metrics, error) {
 	return harness.ParseMetrics(text)
 }
 
-// allocated is the heap in use right after the collection that the profile asks for. The metrics
-// tell it later, with the garbage of a sweep.
+// allocated matches the heap in use right after the collection that the profile asks for. The metric would show it
+// later, together with the garbage of a sweep.
 var allocated = regexp.MustCompile(`(?m)^# HeapAlloc = ([0-9]+)$`)
 
-// size measures after a collection of garbage.
+// size collects garbage, and then measures.
 func (s *stage) size(ctx context.Context) (size, error) {
 	profile, err := s.Profile(ctx, "heap?gc=1&debug=1")
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Ground is what a program measures on. Close it.
+// Ground is the kcp on which a program measures. Close it.
 type Ground struct {
 	// Dir is the folder of all that the program starts.
 	Dir string
 	KCP *local.KCP
-	// Admin is the access of kcp's admin. It ends when kcp is started again.
+	// Admin is the access of kcp's admin. It becomes invalid when kcp is started again.
 	Admin *rest.Config
 	Say   Say
 }
@@ -54,8 +54,8 @@ func (g *Ground) start(ctx context.Context) (err error) {
 	return err
 }
 
-// Close stops kcp, and returns what went wrong before, if anything did, and with that
-// what goes wrong now. The data and the logs of a run that failed are kept.
+// Close stops kcp, and returns the given failures together with those of the stop. After a failure, the data and the
+// logs of the run are kept.
 func (g *Ground) Close(failures ...error) error {
 	if g.KCP != nil {
 		failures = append(failures, g.KCP.Stop())
@@ -67,8 +67,8 @@ func (g *Ground) Close(failures ...error) error {
 	return os.RemoveAll(g.Dir)
 }
 
-// NewUser returns a client of a workspace as a user who is no admin of kcp, and has
-// there the roles to claim and to make pools.
+// NewUser returns a client of a workspace for a user who is no admin of kcp. The user has the roles there to make
+// claims and pools.
 func (g *Ground) NewUser(ctx context.Context, workspace string) (client.WithWatch, error) {
 	user, err := g.KCP.TakeUser()
 	if err != nil {
@@ -95,9 +95,9 @@ func (g *Ground) NewUser(ctx context.Context, workspace string) (client.WithWatc
 	return workspaces.NewClient(cfg)
 }
 
-// Metrics returns those of kcp, in the text format of Prometheus.
+// Metrics returns the metrics of kcp, in the text format of Prometheus.
 func (g *Ground) Metrics(ctx context.Context) (string, error) {
-	admin, err := g.KCP.Admin() // whose token is another after each start
+	admin, err := g.KCP.Admin() // whose token changes at each start
 	if err != nil {
 		return "", err
 	}

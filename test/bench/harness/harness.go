@@ -1,6 +1,5 @@
-// Package harness is what the programs that measure have in common: they end on a
-// signal, tell how far they have come, stand on a kcp of their own, and publish what
-// they have found.
+// Package harness is the common part of the programs that measure: they end on a signal, report their progress, run
+// on a kcp of their own, and publish their results.
 package harness
 
 import (
@@ -23,12 +22,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
-// Say tells how far a program has come. It is safe for concurrent use.
+// Say reports a program's progress. It is safe for concurrent use.
 type Say func(format string, args ...any)
 
-// Main runs a program of that name, as its main function. What run is told to say goes to
-// stderr, with the seconds since the beginning. The first signal cancels ctx. An error
-// ends the program with 1.
+// Main runs a program of that name, as its main function. What run says goes to stderr, with the seconds since the
+// beginning. The first signal cancels ctx. An error ends the program with exit code 1.
 func Main(name string, run func(ctx context.Context, args []string, say Say) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal ends the program at once
@@ -53,7 +51,7 @@ func Publish(file, section, text string) error {
 	return page.Write(file, section, text)
 }
 
-// Metrics are those of a program, by their names.
+// Metrics are the metrics of a program, by their names.
 type Metrics map[string]*dto.MetricFamily
 
 // ParseMetrics reads the text format of Prometheus.
@@ -62,8 +60,8 @@ func ParseMetrics(text string) (Metrics, error) {
 	return parser.TextToMetricFamilies(strings.NewReader(text))
 }
 
-// Sum adds up the series of a metric that have all labels, given as name and value. Of a
-// histogram it is the number of observations.
+// Sum adds up the series of a metric that have all labels, which are given as name and value in turn. For a
+// histogram, it adds up the numbers of observations.
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	var total float64
 	for _, metric := range m[name].GetMetric() {

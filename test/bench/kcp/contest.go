@@ -13,7 +13,7 @@ import (
 // deleting is how many clients delete claims side by side.
 const deleting = 8
 
-// contest is one thing that is measured of several contestants, in the same rounds.
+// contest compares several contestants in the same rounds.
 type contest struct {
 	title       string
 	contestants []*contestant
@@ -24,14 +24,14 @@ type contest struct {
 type contestant struct {
 	name  string
 	side  *side
-	ready func(context.Context) error // makes what the round needs; may be nil
+	ready func(context.Context) error // prepares the round; may be nil
 	play  func(context.Context, time.Duration) (round, error)
-	// spaced: it rests so long that its processor time is lost in that of the servers which rest.
+	// spaced: it rests so long between claims that its processor time is lost in that of the idle servers.
 	spaced bool
 	rounds []round
 }
 
-// ratio is a contestant's rounds by another's, by their places in the contest.
+// ratio compares a contestant's rounds with those of another one. of and to are their places in the contest.
 type ratio struct {
 	name   string
 	of, to int
@@ -64,7 +64,7 @@ func (s *stage) besideBare(title string, of func(*side) *contestant) contest {
 	return contest{title: title, contestants: []*contestant{bare, ipam}, ratios: []ratio{{"ipam-controller / bare", 1, 0}}}
 }
 
-// besidePlain adds a CREATE that nobody answers to a comparison with the bare controller.
+// besidePlain adds a CREATE that no controller answers to a comparison with the bare controller.
 func (s *stage) besidePlain(c contest, clients int) contest {
 	c.contestants = append(c.contestants, s.claims("CREATE that nobody answers", s.plain, unanswered, clients))
 	c.ratios = append(c.ratios, ratio{"ipam-controller / nobody", 1, 2})
@@ -86,8 +86,8 @@ func chosen(contests []contest, only *regexp.Regexp) ([]contest, error) {
 	return contests, nil
 }
 
-// play measures everything, once to warm up and then for as many rounds as wanted. Who
-// follows whom changes with every round, in each run alike.
+// play measures everything: one round to warm up, and then as many as wanted. The order of the contestants changes
+// with each round, but is the same in each run.
 func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 	contests, err := chosen(s.contests(opts), opts.only)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 	return contests, nil
 }
 
-// measure is one round of one contestant. Round 0 warms up and counts for nothing.
+// measure plays one round of one contestant. Round 0 warms up, and is not counted.
 func (s *stage) measure(ctx context.Context, opts *options, c contest, who *contestant, n int) error {
 	during := opts.round()
 	if n == 0 {

@@ -18,7 +18,7 @@ import (
 // stocked is how many claims each client deletes in a round.
 const stocked = 12
 
-// stock makes the claims that deletions deletes.
+// stock makes the claims that deletions will delete.
 func (s *side) stock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
@@ -39,8 +39,8 @@ func (s *side) stock(ctx context.Context) error {
 	return group.Wait()
 }
 
-// deletions has clients delete what is in stock side by side, each its next claim when
-// the record of the last is gone.
+// deletions lets clients delete the stocked claims side by side. Each client deletes its next claim when the record
+// of the last one is gone.
 func (s *side) deletions(ctx context.Context, _ time.Duration) (round, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
@@ -59,8 +59,8 @@ func (s *side) deletions(ctx context.Context, _ time.Duration) (round, error) {
 	return newRound(slices.Concat(took...), time.Since(began))
 }
 
-// deleteAll deletes claims one after the other, and returns how long after the beginning
-// of each deletion the record was seen to be gone.
+// deleteAll deletes claims one after the other. For each it returns the time from its DELETE until its record was
+// seen to be gone.
 func deleteAll(ctx context.Context, t *tenant.Tenant, claims []string) ([]time.Duration, error) {
 	events, err := t.Watch(ctx, &ipamv1alpha1.IPAllocationList{})
 	if err != nil {

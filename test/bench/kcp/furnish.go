@@ -15,13 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// kind is a kind of claim, and how its answer looks.
+// kind is a kind of claim, with the function that recognizes its answer.
 type kind struct {
 	options  []gen.ClaimOption
 	answered tenant.Answered
 }
 
-// sharedClass is backed by the platform's pool of that name.
+// sharedClass is a class, and the name of the platform's pool behind it.
 const sharedClass = "shared"
 
 var (
@@ -29,7 +29,7 @@ var (
 	unanswered    = kind{bySharedClass.options, tenant.Stored}
 )
 
-// furnish makes the classes and the pools of ipam's side. The bare one needs none.
+// furnish makes the classes and the pools of ipam's side. The bare side needs none.
 func (s *stage) furnish(ctx context.Context) error {
 	platform, err := workspaces.NewClient(workspaces.At(s.Admin, "root:"+s.ipam.name))
 	if err != nil {
@@ -49,7 +49,8 @@ func (s *stage) furnish(ctx context.Context) error {
 	return retry.Do(ctx, patience, "wait for the pool to be as it was", s.ipam.cleaned)
 }
 
-// chained is a chain of classes, named by its first one: a /48 for each network, a /64 of it for each location, /96s of that.
+// chained is a chain of classes, named by its first class: a /48 for each network, a /64 of that for each location,
+// and /96s of the /64.
 type chained string
 
 const (
@@ -57,7 +58,7 @@ const (
 	overlapping chained = "overlapping" // networks that all have the same CIDR
 )
 
-// chain returns the classes of a chain, and its pool. The options are those of the first class.
+// chain returns the classes of a chain, and its pool. The options are for the first class.
 func chain(c chained, pool *ipamv1alpha1.IPPool, options ...gen.ClassOption) []client.Object {
 	v6, name := gen.Family(ipamv1alpha1.IPv6), string(c)
 	return []client.Object{
@@ -68,7 +69,7 @@ func chain(c chained, pool *ipamv1alpha1.IPPool, options ...gen.ClassOption) []c
 	}
 }
 
-// known returns an interface of a network that has others, and first the first one of a new network.
+// known returns an interface of a network that has others. first returns the first interface of a new network.
 func (c chained) known() kind {
 	return kind{[]gen.ClaimOption{gen.OfClass(string(c) + "-endpoint"), gen.Within("network", "known", "location", "ams")}, tenant.Bound}
 }
@@ -79,8 +80,9 @@ func (c chained) first() kind {
 	})}, tenant.Bound}
 }
 
-// networks compares an interface of a network that has others, and the first one, for which the two levels above are made, with a
-// flat claim; and both with those of networks that have the same CIDR, each in an address space of its own.
+// networks compares three claims: a flat claim, an interface of a network that has others, and the first interface of
+// a network, for which the two levels above are made. It measures both interfaces also for networks that have the
+// same CIDR, each in an address space of its own.
 func (s *stage) networks() contest {
 	within := func(of *contestant, c chained) *contestant {
 		of.ready = func(ctx context.Context) error {
@@ -111,7 +113,8 @@ func (s *stage) networks() contest {
 	}
 }
 
-// spaced returns a contestant of one client that claims once a second: kcp has written what follows one answer before the next claim.
+// spaced returns a contestant of one client that makes a claim once a second. So kcp has written all that follows an
+// answer before the next claim.
 func (s *stage) spaced(name string, k kind) *contestant {
 	return &contestant{name: name, side: s.ipam, spaced: true, play: func(ctx context.Context, during time.Duration) (round, error) {
 		var took []time.Duration

@@ -14,18 +14,18 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// round is what one round has shown: how many answers there were, in a second too, how
-// many milliseconds they took, and how many of processor time each.
+// round has the results of one round: the number of answers, their number per second, their times in milliseconds,
+// and the processor time for each in milliseconds.
 type round struct {
 	answers, rate   float64
 	p50, p95, p99   float64
 	controller, kcp float64
-	// backlog is how many answered claims had no IPAllocation when the round was over, and
-	// drained how many milliseconds later all had one.
+	// backlog is how many answered claims had no IPAllocation at the end of the round. drained is how many milliseconds
+	// later all had one.
 	backlog, drained float64
 }
 
-// newRound sums up a round. It must have had an answer.
+// newRound sums up a round, which must have had an answer.
 func newRound(took []time.Duration, lasted time.Duration) (round, error) {
 	if len(took) == 0 {
 		return round{}, errors.New("a round has seen no answer: give it more --round-seconds")
@@ -41,8 +41,7 @@ func newRound(took []time.Duration, lasted time.Duration) (round, error) {
 	}, nil
 }
 
-// spend notes what the answers of the round have cost, beyond what the processes take
-// doing nothing.
+// spend notes the processor time of the round's answers, without the time that idle processes use.
 func (r *round) spend(before, after usage, resting idle) {
 	passed := float64(after.at.Sub(before.at))
 	each := func(before, after time.Duration, share float64) float64 {
@@ -52,8 +51,8 @@ func (r *round) spend(before, after usage, resting idle) {
 	r.kcp = each(before.kcp, after.kcp, resting.kcp)
 }
 
-// crowd lets clients claim side by side until the time is up, each its next claim when
-// the last is answered.
+// crowd lets clients make claims side by side until the time is up. Each client makes its next claim when the last
+// one is answered.
 func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Duration) (round, error) {
 	claiming, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
@@ -83,7 +82,7 @@ func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Durat
 	return shown, err
 }
 
-// drain notes how far the IPAllocations are behind the answers, and waits for them.
+// drain notes how many answered claims have no IPAllocation yet, and waits until all have one.
 func (s *side) drain(ctx context.Context, shown *round) error {
 	over := time.Now()
 	backlog, err := tenant.Unrecorded(ctx, s.tenants)
@@ -102,21 +101,21 @@ func (s *side) drain(ctx context.Context, shown *round) error {
 	return err
 }
 
-// resting is how long the processes are watched doing nothing.
+// resting is for how long the idle processes are measured.
 const resting = 3 * time.Second
 
-// usage is what processes have taken since they began.
+// usage is the processor time that processes have used since they started.
 type usage struct {
 	at              time.Time
 	controller, kcp time.Duration // of processors
 }
 
-// idle is the processor time that processes take doing nothing, as a share of time.
+// idle is the processor time that idle processes use, as a share of real time.
 type idle struct {
 	controller, kcp float64
 }
 
-// rest finds out what each side's controller, and kcp, take doing nothing.
+// rest measures what each side's controller, and kcp, use while they are idle.
 func (s *stage) rest(ctx context.Context) error {
 	var before []usage
 	for _, side := range s.sides() {
@@ -145,7 +144,7 @@ func (s *stage) rest(ctx context.Context) error {
 	return nil
 }
 
-// usage reads what kcp and a side's controller have taken.
+// usage reads the processor time that kcp and a side's controller have used.
 func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
 	now := usage{}
 	var err error
@@ -159,7 +158,7 @@ func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
 	return now, err
 }
 
-// cpuTime returns the time of processors that a program has taken, by its metrics.
+// cpuTime returns the processor time that a program has used, from its metrics.
 func cpuTime(text string, err error) (time.Duration, error) {
 	if err != nil {
 		return 0, err

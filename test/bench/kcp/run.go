@@ -1,8 +1,7 @@
-// Package kcp measures through a real kcp how long a claim takes to have its CIDR,
-// and how many are answered in a second. Beside ipam-controller runs a bare controller
-// (../bare) on the same kcp, with tenants of its own, that only makes the same two
-// writes. They take turns in short rounds, one working while the others idle, so that
-// what the machine does besides falls on all.
+// Package kcp measures through a real kcp how long a claim takes to get its CIDR, and how many claims are answered in
+// a second. Beside ipam-controller, a bare controller (../bare) runs on the same kcp, with tenants of its own; it
+// only makes the same two writes. They take turns in short rounds, in which one works while the others idle, so that
+// other load of the machine affects all.
 //
 //	bench kcp [--rounds 10] [--round-seconds 2] [--clients 1,8,32] [--out docs/benchmarks.md]
 //
@@ -142,7 +141,7 @@ func (c contest) write(b *strings.Builder) {
 	}
 }
 
-// quotients returns the ratios of a figure, round by round; a dash where it was zero.
+// quotients returns the ratios of a figure, round by round; a dash if a divisor is zero.
 func quotients(of, to []round, figure func(round) float64) string {
 	values := make([]float64, len(of))
 	for i := range of {
@@ -154,7 +153,7 @@ func quotients(of, to []round, figure func(round) float64) string {
 	return page.Spread("%.2f", values)
 }
 
-// command is what gives this table again.
+// command returns the command that makes this table again.
 func command(opts *options) string {
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
 	line := fmt.Sprintf("go run ./test/bench kcp --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)

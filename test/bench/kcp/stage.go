@@ -23,15 +23,15 @@ const (
 	tenantsAtOnce = 4  // tenants that are made side by side
 )
 
-// stage is a kcp with the sides on it.
+// stage is a kcp, and the sides on it.
 type stage struct {
 	*harness.Ground
 	bare, ipam *side
-	// plain has no controller, and no webhook: nobody answers.
+	// plain has no controller and no webhook: its claims are stored without an answer.
 	plain *side
 }
 
-// newStage makes everything ready. What it has made is taken down if it fails.
+// newStage makes everything ready. If that fails, it removes what it has made.
 func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, error) {
 	ground, err := harness.NewGround(ctx, "bench", say)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 	return controller.Start(ctx)
 }
 
-// close stops what runs, and returns the failure if there was one.
+// close stops everything that runs, and returns failure together with its own errors.
 func (s *stage) close(failure error) error {
 	errs := []error{failure}
 	for _, side := range s.sides() {
@@ -124,7 +124,7 @@ func (s *stage) close(failure error) error {
 // patience is how long anything may take before the program gives up.
 const patience = 2 * time.Minute
 
-// side is one of the controllers compared, and its tenants.
+// side is one of the compared controllers, and its tenants.
 type side struct {
 	name       string
 	program    string
@@ -132,13 +132,13 @@ type side struct {
 	flags      []string
 	controller *local.Controller
 	tenants    []*tenant.Tenant
-	platform   client.Client // of the side whose pool is to be empty between the rounds
+	platform   client.Client // only for a side whose pool has to be empty between the rounds
 	stocked    [][]string    // claims to be deleted, by client
-	resting    idle          // what it takes doing nothing
+	resting    idle          // what it uses while it is idle
 }
 
-// clean deletes the claims of a round, and waits until nothing of them is left, so
-// that no round pays for another.
+// clean deletes the claims of a round, and waits until nothing of them is left, so that no round pays for a former
+// one.
 func (s *side) clean(ctx context.Context) error {
 	if err := tenant.Clean(ctx, s.tenants); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *side) clean(ctx context.Context) error {
 	return retry.Do(ctx, patience, "wait for the pool to be as it was", s.cleaned)
 }
 
-// cleaned returns an error while something of the pool is allocated.
+// cleaned returns an error while any part of the pool is allocated.
 func (s *side) cleaned(ctx context.Context) error {
 	pool := &ipamv1alpha1.IPPool{}
 	if err := s.platform.Get(ctx, client.ObjectKey{Name: sharedClass}, pool); err != nil {

@@ -14,7 +14,7 @@ import (
 // openRounds is how often a full ledger is opened, beside a raw read each time.
 const openRounds = 3
 
-// flat fills a pool up, and then opens the ledger again.
+// flat measures while it fills a pool, and then while it opens the ledger again.
 func flat(ctx context.Context, opts *options, out io.Writer) error {
 	filling := newTable("blocks held", "callers", "µs a block", "raw µs a block", "÷ raw", "÷ raw, over that of the empty pool")
 	opening := newTable("blocks in the ledger", "open, s", "raw read of the keys of blocks, s", "÷ raw", "bytes a block", "bytes of the database a block")
@@ -62,7 +62,7 @@ func flatFamily(ctx context.Context, opts *options, f family, filling, opening *
 	return s.reopen(ctx, opts, opening, stored)
 }
 
-// grow fills the pool, and returns how many bytes of etcd's database each block takes.
+// grow fills the pool, and returns the bytes of etcd's database for each block.
 func (s *stage) grow(ctx context.Context, blocks int) (float64, error) {
 	before, err := s.client.Status(ctx, "")
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *stage) grow(ctx context.Context, blocks int) (float64, error) {
 	return float64(after.DbSizeInUse-before.DbSizeInUse) / float64(max(blocks, 1)), nil
 }
 
-// reopen measures an allocator that opens, beside plain reads of the keys that it reads.
+// reopen measures how long an allocator takes to open, beside plain reads of the same keys.
 func (s *stage) reopen(ctx context.Context, opts *options, t *table, stored float64) error {
 	blocks := 0
 	var opened, read, bytes figures
@@ -106,7 +106,7 @@ func (s *stage) reopen(ctx context.Context, opts *options, t *table, stored floa
 	return nil
 }
 
-// readBlocks reads the keys that opening reads.
+// readBlocks reads the keys that an allocator reads when it opens.
 func (s *stage) readBlocks(ctx context.Context) error {
 	from, end := "/ipam/v1/spaces/", clientv3.GetPrefixRangeEnd("/ipam/v1/spaces/")
 	for more := true; more; {

@@ -8,15 +8,14 @@ import (
 	"math"
 )
 
-// contest is the allocator and raw transactions in turn.
+// contest has the results of the allocator and of raw transactions, which take turns.
 type contest struct {
 	bind, raw figures // blocks a second
 	group     figures // binds a transaction
 }
 
-// play measures binds of one pool by some callers, and then raw transactions of
-// the grouping that came of it, one after the other as the pool's worker sends
-// them.
+// play measures binds from one pool by a number of callers, and after each round raw transactions with the grouping
+// of that round. It sends these one after the other, as the pool's worker does.
 func (s *stage) play(ctx context.Context, opts *options, r *raw, callers int) (contest, error) {
 	var c contest
 	for range opts.rounds {
@@ -42,7 +41,7 @@ func (s *stage) play(ctx context.Context, opts *options, r *raw, callers int) (c
 	return c, nil
 }
 
-// hot is one pool that everybody asks, from empty.
+// hot measures one pool that all callers ask. It begins empty.
 func hot(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s, err := newStage(ctx, families[0])
 	if err != nil {

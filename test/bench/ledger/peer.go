@@ -20,8 +20,7 @@ const (
 	peerWindow  = "10.0.0.0/16"
 )
 
-// peer is go-ipam on the same etcd, a process of its own since go-ipam wants an
-// address.
+// peer measures go-ipam on the same etcd. That etcd is a process, because go-ipam needs an address.
 func peer(ctx context.Context, opts *options, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "ledger-bench-")
 	if err != nil {
@@ -56,7 +55,7 @@ func peer(ctx context.Context, opts *options, out io.Writer) (err error) {
 	return nil
 }
 
-// against measures both, each holding the same number of addresses.
+// against measures the allocator and go-ipam, while each holds the same number of addresses.
 func (s *stage) against(ctx context.Context, opts *options, g *goIPAM) (ours, theirs figures, err error) {
 	if err := s.fill(ctx, peerHeld); err != nil {
 		return nil, nil, err
@@ -82,7 +81,7 @@ func (s *stage) against(ctx context.Context, opts *options, g *goIPAM) (ours, th
 	return ours, theirs, nil
 }
 
-// goIPAM is a prefix of go-ipam and what was acquired from it.
+// goIPAM is a prefix of go-ipam, and what was acquired from it.
 type goIPAM struct {
 	goipam.Ipamer
 	mu       sync.Mutex

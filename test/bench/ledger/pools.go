@@ -11,10 +11,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// many is how many pools, and how many callers, there are.
+// many is the number of pools, and of callers.
 const many = 64
 
-// pools measures as many callers as there are pools, each at the next pool, beside the same callers at one of the pools.
+// pools measures as many callers as there are pools, each at another pool. It compares them with the same callers at
+// a single pool.
 func pools(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s, err := newStage(ctx, families[0])
 	if err != nil {

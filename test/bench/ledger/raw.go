@@ -14,9 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// raw writes transactions of the same operations and sizes as those of the
-// allocator, below a prefix that the allocator does not watch. One at a time
-// uses it.
+// raw writes transactions with operations and sizes like those of the allocator, below a prefix that the allocator
+// does not watch. It is not safe for concurrent use.
 type raw struct {
 	*stage
 	name     string
@@ -31,7 +30,7 @@ type pattern struct {
 	block, claims, head string // values
 }
 
-// newRaw learns from a block that it has the allocator bind.
+// newRaw lets the allocator bind a block, and learns from that what to write.
 func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
 	req := s.request()
 	b, err := s.Bind(ctx, req)
@@ -83,7 +82,7 @@ func (r *raw) commit(ctx context.Context, group int) error {
 	return err
 }
 
-// next returns the next block's part of the key.
+// next returns the prefix of the next block, as it is written in its key.
 func (r *raw) next() string {
 	r.blocks++
 	f := r.family
@@ -99,7 +98,7 @@ func (r *raw) next() string {
 	return written(netip.PrefixFrom(a, f.length))
 }
 
-// written returns a prefix as it is in keys.
+// written returns a prefix in the form that keys have.
 func written(p netip.Prefix) string {
 	if !p.Addr().Is4() {
 		return fmt.Sprintf("%s-%03d", p.Addr().StringExpanded(), p.Bits())

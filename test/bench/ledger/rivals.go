@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	rebindBeside = 64 // callers beside the rebinders, which bind a bound claim again
+	rebindBeside = 64 // callers beside those that bind a bound claim again
 	rebinders    = 8
 )
 
-// rivals measures callers beside others that could get in their way.
+// rivals measures callers beside other callers that could get in their way.
 func rivals(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s, err := newStage(ctx, families[0])
 	if err != nil {

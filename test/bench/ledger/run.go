@@ -1,7 +1,7 @@
-// Package ledger measures the allocator alone: what it costs beside raw etcd
-// transactions of the same content and grouping, beside another library on the
-// same etcd, with many pools, when a pool is full, when it opens, and beside callers who ask in vain. Everything is measured in
-// short rounds that take turns with their baseline, so that what the machine does besides falls on both.
+// Package ledger measures the allocator alone: beside raw etcd transactions of the same content and grouping, beside
+// another library on the same etcd, with many pools, when a pool is full, when it opens, and beside callers whose
+// requests fail. Everything is measured in short rounds that take turns with their baseline, so that other load of
+// the machine affects both.
 //
 //	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
 //
@@ -91,15 +91,15 @@ func parse(args []string) (*options, error) {
 	return opts, nil
 }
 
-// figures are what the rounds of one measurement gave.
+// figures are the results of a measurement, one for each round.
 type figures []float64
 
-// write returns the median and, in brackets, the quartiles.
+// write returns the median of the figures and, in brackets, their quartiles.
 func (f figures) write(format string) string { return page.Spread(format, f) }
 
 func (f figures) quantile(q float64) float64 { return page.Quantile(f, q) }
 
-// over divides round by round.
+// over divides each figure by that of the same round in base.
 func (f figures) over(base figures) figures {
 	ratios := make(figures, len(f))
 	for i := range f {
@@ -108,7 +108,7 @@ func (f figures) over(base figures) figures {
 	return ratios
 }
 
-// each applies a conversion to all.
+// each converts each figure.
 func (f figures) each(convert func(float64) float64) figures {
 	converted := make(figures, len(f))
 	for i := range f {
@@ -117,7 +117,7 @@ func (f figures) each(convert func(float64) float64) figures {
 	return converted
 }
 
-// microseconds turns something per second into the time of one.
+// microseconds converts a rate per second into the time of one event.
 func microseconds(rate float64) float64 { return 1e6 / rate }
 
 // table is a table of the report.

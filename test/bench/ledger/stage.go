@@ -21,7 +21,7 @@ import (
 
 const maxTxnOps = 2048
 
-// stage is an etcd, an allocator on it, and a pool to begin with.
+// stage is an etcd, an allocator on it, and a first pool.
 type stage struct {
 	*allocator.Allocator
 	client   *clientv3.Client
@@ -62,7 +62,7 @@ func newStage(ctx context.Context, f family) (*stage, error) {
 	return s, nil
 }
 
-// newStageOn uses an etcd that is there.
+// newStageOn makes a stage on an etcd that runs already.
 func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage, error) {
 	s := &stage{client: client, family: f}
 	if err := s.open(ctx); err != nil {
@@ -72,7 +72,7 @@ func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage,
 	return s, s.register(ctx, "pool", f.window)
 }
 
-// open opens an allocator, the first or another.
+// open opens an allocator, which replaces the former one.
 func (s *stage) open(ctx context.Context) (err error) {
 	s.registry = prometheus.NewRegistry()
 	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry})
@@ -84,7 +84,7 @@ func (s *stage) register(ctx context.Context, id ledger.PoolID, window netip.Pre
 	return err
 }
 
-// request is one of a new claim, whose ID is a UID like those of Kubernetes.
+// request returns a request of a new claim, whose ID looks like a UID of Kubernetes.
 func (s *stage) request() ledger.Request {
 	uid := uid(s.claims.Add(1))
 	return ledger.Request{Pool: "pool", Length: s.family.length, Class: "standard", Holder: ledger.Holder{
@@ -92,7 +92,7 @@ func (s *stage) request() ledger.Request {
 	}}
 }
 
-// uid spreads numbers over all UIDs, as chance would.
+// uid maps numbers to UIDs that are spread as if they were random.
 func uid(n uint64) string {
 	n = (n ^ n>>31) * 0x9E3779B97F4A7C15
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)
@@ -103,7 +103,7 @@ func (s *stage) bind(ctx context.Context) error {
 	return err
 }
 
-// fill binds until the pool holds so many blocks.
+// fill binds blocks until the pool holds that many.
 func (s *stage) fill(ctx context.Context, blocks int) error {
 	held, _ := s.Pools().Capacity("pool")
 	_, err := spread(blocks-held.Blocks, maxTxnOps, func() error { return s.bind(ctx) })
@@ -121,7 +121,7 @@ func (s *stage) groups() (float64, error) {
 	return 0, errors.Join(err, errors.New("the allocator does not count its transactions"))
 }
 
-// spread runs f n times from some callers and returns how often a second.
+// spread runs f n times in all, from a number of callers, and returns the runs per second.
 func spread(n, callers int, f func() error) (rate float64, err error) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -133,7 +133,7 @@ func spread(n, callers int, f func() error) (rate float64, err error) {
 	})
 }
 
-// during runs f from some callers for a while and returns how often a second.
+// during runs f for a time, from a number of callers, and returns the runs per second.
 func during(d time.Duration, callers int, f func() error) (rate float64, err error) {
 	end := time.Now().Add(d)
 	return measure(callers, func() (bool, error) {
@@ -141,7 +141,7 @@ func during(d time.Duration, callers int, f func() error) (rate float64, err err
 	})
 }
 
-// measure has callers take steps until they are told to end.
+// measure lets callers take steps until step returns false, and returns the steps per second.
 func measure(callers int, step func() (more bool, err error)) (rate float64, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -1,5 +1,4 @@
-// Package page writes what was measured into the page of measurements, whose prose
-// is written by hand around it.
+// Package page writes measurements into the page of measurements. People write the prose around them.
 package page
 
 import (
@@ -13,9 +12,8 @@ import (
 	"strings"
 )
 
-// Write puts text between the marks of a section of a Markdown file, in place of what
-// is there. The marks stay: <!-- name:begin --> and <!-- name:end -->, each on a line
-// of its own.
+// Write puts text between the marks of a section of a Markdown file, and replaces what is there. The marks stay: <!--
+// name:begin --> and <!-- name:end -->, each on a line of its own.
 func Write(file, section, text string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -35,7 +33,7 @@ func mark(section, side string) []byte {
 	return fmt.Appendf(nil, "<!-- %s:%s -->\n", section, side)
 }
 
-// Spread writes the median of values and, in brackets, their quartiles; a dash if they were not measured.
+// Spread writes the median of values and, in brackets, their quartiles; a dash if one of them was not measured.
 func Spread(format string, values []float64) string {
 	if slices.ContainsFunc(values, math.IsNaN) {
 		return "–"
@@ -44,8 +42,7 @@ func Spread(format string, values []float64) string {
 		Quantile(values, 0.5), Quantile(values, 0.25), Quantile(values, 0.75))
 }
 
-// Quantile is between the two values next to it when it falls between them. There must
-// be a value.
+// Quantile returns a quantile of values. If it falls between two values, it is interpolated. There must be a value.
 func Quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	below, part := math.Modf(q * float64(len(sorted)-1))

@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// loss is a way to lose the active replica, and what it has cost.
+// loss is a way to lose the active replica, and what that costs.
 type loss struct {
 	name string
 	team *team
@@ -22,13 +22,13 @@ type loss struct {
 	gaps []gap
 }
 
-// gap is how many seconds the clients were without what they had before.
+// gap is how many seconds the clients had to do without answers and without records.
 type gap struct {
-	answer float64 // in the response to CREATE
-	record float64 // an IPAllocation: what the reconcile of the active replica writes
+	answer float64 // without the answer in the response to CREATE
+	record float64 // without an IPAllocation, which the active replica's reconcile writes
 }
 
-// losses returns all that is measured.
+// losses returns all losses that are measured.
 func (s *stage) losses() []*loss {
 	one, elected := s.teams[0], s.teams[1]
 	start := func(ctx context.Context, c *local.Controller) error { return c.Start(ctx) }
@@ -43,7 +43,7 @@ func (s *stage) losses() []*loss {
 			name: "three, the leader paused", team: elected,
 			lose: func(_ context.Context, c *local.Controller) error { return c.Pause() },
 			mend: func(ctx context.Context, c *local.Controller) error {
-				// It notices that it has lost the lease, and ends.
+				// The replica notices that it has lost the lease, and ends.
 				return errors.Join(c.Resume(), c.AwaitEnd(ctx), c.Start(ctx))
 			},
 		},
@@ -58,7 +58,7 @@ func both(first, second func(context.Context, *local.Controller) error) func(con
 
 func nothing(context.Context, *local.Controller) error { return nil }
 
-// fail has every way to lose the leader happen in turns, while claims are held.
+// fail makes each loss happen in turns, while claims are held.
 func (s *stage) fail(ctx context.Context) ([]*loss, error) {
 	for _, t := range s.teams {
 		s.Say("%s: making %d claims to be held", t.name, s.held)
@@ -91,8 +91,8 @@ func (t *team) hold(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// once loses the active replica while a client of each tenant claims, and notes the longest
-// time without an answer, and without a record, that any of them has seen since.
+// once loses the active replica while a client of each tenant makes claims. It notes the longest time without an
+// answer, and the longest time without a record, that any client saw from then on.
 func (l *loss) once(ctx context.Context) error {
 	leader, err := l.team.leader(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *loss) once(ctx context.Context) error {
 	return l.mend(ctx, leader)
 }
 
-// leader waits until one of the team leads, and returns it.
+// leader waits until a replica of the team leads, and returns it.
 func (t *team) leader(ctx context.Context) (*local.Controller, error) {
 	if len(t.replicas) == 1 {
 		return t.replicas[0], nil

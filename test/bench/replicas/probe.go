@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// enough is how many answers, and how many records, each client sees before the leader is
-	// lost, and after.
+	// enough is how many answers, and how many records, each client has to see before the leader is lost, and again
+	// after.
 	enough = 3
 	// pace is the pause of a client between two claims.
 	pace = 100 * time.Millisecond
 )
 
-// probe is a client that claims, whether its last claim was answered or not, and sees when
-// answers and records come.
+// probe is a client that makes claims, even if its last claim was not answered. It notes when answers and records
+// come.
 type probe struct {
 	tenant           *tenant.Tenant
 	answers, records series
 	stop             chan struct{} // closed when it is to end
 }
 
-// run claims, until it is to stop.
+// run makes claims until the probe is stopped.
 func (p *probe) run(ctx context.Context) error {
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -77,7 +77,7 @@ func (p *probe) watch(ctx context.Context) {
 	}
 }
 
-// series is when something came. It is safe for concurrent use.
+// series holds the times at which answers or records came. It is safe for concurrent use.
 type series struct {
 	mu    sync.Mutex
 	times []time.Time
@@ -89,7 +89,7 @@ func (s *series) note() {
 	s.times = append(s.times, time.Now())
 }
 
-// after returns how often it came after a moment, and the longest pause since then, in seconds.
+// after returns how many came after a moment, and the longest pause since then, in seconds.
 func (s *series) after(moment time.Time) (count int, longest float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

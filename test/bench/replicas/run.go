@@ -1,6 +1,6 @@
-// Package replicas measures for how long nobody works when the controller that does goes
-// away. On one kcp, and one etcd of three members, it compares teams, each with a platform
-// workspace and tenants of its own: one controller, and three with one that leads.
+// Package replicas measures how long claims are not served when the active controller goes away. On one kcp, and one
+// etcd of three members, it compares two teams, each with a platform workspace and tenants of its own: a single
+// controller, and three controllers with one leader.
 //
 //	bench replicas [--failovers 7] [--held 2000] [--out docs/benchmarks.md]
 //

@@ -22,8 +22,8 @@ import (
 // patience is how long anything may take before the program gives up.
 const patience = 2 * time.Minute
 
-// tenantCount is how many tenants a team has. The clients are spread over them, and draw
-// on one pool of the platform.
+// tenantCount is how many tenants a team has. The clients are spread over the tenants, and all claim from one pool of
+// the platform.
 const tenantCount = 4
 
 // class is the class of all claims, and the name of the pool that backs it.
@@ -41,7 +41,7 @@ type stage struct {
 	teams  []*team
 }
 
-// team is some controllers that do the work of one platform.
+// team is a group of controllers that do the work of one platform.
 type team struct {
 	name     string
 	size     int
@@ -54,7 +54,7 @@ type team struct {
 // path returns the team's platform workspace.
 func (t *team) path() string { return "root:" + t.name }
 
-// newStage makes everything ready. What it has made is taken down if it fails.
+// newStage makes everything ready. If that fails, it removes what it has made.
 func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, error) {
 	ground, err := harness.NewGround(ctx, "bench-replicas", say)
 	if err != nil {
@@ -148,10 +148,10 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	return nil
 }
 
-// wanted is what every claim asks for.
+// wanted returns the options of every claim.
 func wanted() []gen.ClaimOption { return []gen.ClaimOption{gen.OfClass(class), gen.Length(28)} }
 
-// close stops what runs, and returns the failure if there was one.
+// close stops everything that runs, and returns failure together with its own errors.
 func (s *stage) close(failure error) error {
 	errs := []error{failure}
 	for _, t := range s.teams {

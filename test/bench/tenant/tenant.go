@@ -1,5 +1,5 @@
-// Package tenant is a workspace that a benchmark claims in: as a user without admin rights,
-// with a watch that tells when a claim is answered.
+// Package tenant is a workspace in which a benchmark makes claims, as a user without admin rights. A watch shows when
+// a claim is answered.
 package tenant
 
 import (
@@ -39,17 +39,17 @@ type Tenant struct {
 // Options say which tenant. All fields are required.
 type Options struct {
 	Ground *harness.Ground
-	// Platform is the path of the platform workspace, Path that of the tenant's.
+	// Platform is the path of the platform workspace, and Path is the path of the tenant's workspace.
 	Platform, Path string
 }
 
 // Answered reports whether a claim has its answer.
 type Answered func(*ipamv1alpha1.IPClaim) bool
 
-// Bound reports whether a claim has its block, the answer that it is made for.
+// Bound reports whether a claim has its block. That is the usual answer.
 func Bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR != "" }
 
-// Stored reports true: of a CREATE that nobody answers, the claim is the answer.
+// Stored reports true: if no controller answers a CREATE, the stored claim is the answer.
 func Stored(*ipamv1alpha1.IPClaim) bool { return true }
 
 // waiter waits for a claim to be answered.
@@ -74,8 +74,8 @@ func New(ctx context.Context, opts Options) (*Tenant, error) {
 // Stop ends the watch.
 func (t *Tenant) Stop() { t.stop() }
 
-// watch tells those who wait, until Stop. A server that is too busy may break a watch
-// off; the next one begins with what there is, so that nobody waits in vain.
+// watch notifies waiters until Stop. A server that is too busy may end a watch. The next watch begins with the
+// existing claims, so that no waiter misses its answer.
 func (t *Tenant) watch(ctx context.Context) error {
 	events, err := t.open(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *Tenant) open(ctx context.Context) (watch.Interface, error) {
 	return events, nil
 }
 
-// follow tells those who wait until the watch or ctx ends.
+// follow notifies waiters until the watch or ctx ends.
 func (t *Tenant) follow(ctx context.Context, events watch.Interface) {
 	defer events.Stop()
 	for {
@@ -150,8 +150,8 @@ func (t *Tenant) lose(err error) {
 	clear(t.waiting)
 }
 
-// expect returns what tells when the watch has shown that a claim is answered. Call
-// it before the claim is made.
+// expect returns a channel that gets the time at which the watch shows the claim's answer. Call it before the claim
+// is made.
 func (t *Tenant) expect(claim string, answered Answered) <-chan time.Time {
 	at := make(chan time.Time, 1)
 	t.mu.Lock()
@@ -188,7 +188,7 @@ var serial atomic.Int64
 // NewName returns a name that no other claim of this program has.
 func NewName() string { return fmt.Sprintf("claim-%d", serial.Add(1)) }
 
-// Unrecorded returns the number of claims of tenants that have a block and no IPAllocation yet.
+// Unrecorded returns how many claims of tenants have a block but no IPAllocation yet.
 func Unrecorded(ctx context.Context, tenants []*Tenant) (int, error) {
 	backlog := 0
 	for _, t := range tenants {
