@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// wanted are the seeds to run.
+// wanted returns the seeds to run.
 func wanted(t *testing.T) []uint64 {
 	t.Helper()
 	var list []uint64
@@ -55,8 +55,7 @@ func wanted(t *testing.T) []uint64 {
 	return list
 }
 
-// Three allocators that take the office from each other answer as one ledger would, whatever
-// happens to them and to etcd.
+// Three allocators that take the office from each other answer like one ledger, whatever faults they and etcd suffer.
 func TestChaos(t *testing.T) {
 	for _, seed := range wanted(t) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -78,7 +77,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// askForAll has each allocator look for each claim, and nothing may be left unknown.
+// askForAll asks each allocator for each claim. No answer may be unknown.
 func (s *site) askForAll() {
 	var claims []ledger.ClaimID
 	for _, op := range s.traffic.operations {
@@ -121,7 +120,7 @@ func (s *site) complain(problems []string, operations []operation) {
 	}
 }
 
-// linearizable checks what was answered against the models.
+// linearizable checks the answers against the models.
 func (s *site) linearizable(r *replay, operations []operation) {
 	for name, history := range claimHistories(operations) {
 		s.conform(name, claimModel.ToModel(), history)
@@ -149,8 +148,8 @@ func (s *site) conform(name string, model porcupine.Model, history []porcupine.O
 	}
 }
 
-// memory wants each allocator that has the office to know what the ledger holds, no more and no
-// less. One that has lost it unawares may remember an older ledger.
+// memory checks that each allocator, once it has the office, knows exactly what the ledger holds. An allocator that
+// has lost the office without noticing may remember an older ledger.
 func (s *site) memory(r *replay) {
 	deadline := time.Now().Add(patience)
 	for i := range s.hosts {
@@ -171,7 +170,7 @@ func (s *site) memory(r *replay) {
 	}
 }
 
-// takings wants nothing to have happened but that allocators took the office. It says what else did.
+// takings returns a problem for each change that does more than take the office.
 func takings(changes []change) (problems []string) {
 	for _, c := range changes {
 		for _, e := range c.events {

@@ -16,8 +16,8 @@ import (
 
 const cooling = "cooling"
 
-// over checks that a block which cooled was not freed before its time, also if it was given back to a CREATE meanwhile.
-// Only a child pool that goes takes what cools in it along.
+// over checks that a cooling block was not freed before its time, even if it was given back to a CREATE meanwhile.
+// Only a child pool that is retired ends the cooldowns in it.
 func (r *replay) over(c change, b block) {
 	if b.state == "retained" || r.pools[b.pool] == "draining" {
 		return
@@ -40,7 +40,7 @@ func (r *replay) pool(id string, e event) {
 	r.pools[id] = cmp.Or(v.State, "open")
 }
 
-// warm waits until no block cools: each does so for less than a second.
+// warm waits until no block cools. Each cools for less than a second.
 func (s *site) warm() {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; retry.Pause(s.t.Context(), 50*time.Millisecond) {
@@ -62,8 +62,8 @@ func (s *site) warm() {
 	}
 }
 
-// The replay knows a cooldown that was kept from one that was not.
-func TestReplay_Cooling(t *testing.T) {
+// The replay finds a cooldown that was cut short, and passes one that was kept.
+func TestReplay_FindsACooldownThatWasCutShort(t *testing.T) {
 	started := time.Now()
 	value := func(claim, name, state string, until time.Duration) []byte {
 		if until == 0 {

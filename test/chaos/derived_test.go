@@ -17,7 +17,7 @@ func networkPool(network string) ledger.Pool {
 	return ledger.Pool{ID: d.ID(), Cluster: "tenant", Name: "network-" + network, Derived: d}
 }
 
-// child draws a child pool of a generation. One in two is a derived pool, whose network it returns.
+// child draws a child pool of a generation. Half of these are derived pools; for those it returns the network, too.
 func child(epoch int64, random *rand.Rand) (id ledger.PoolID, network string) {
 	name := fmt.Sprintf("%d-%d", epoch, random.IntN(childrenAtOnce))
 	if random.IntN(2) == 0 {
@@ -40,7 +40,7 @@ func provision(ctx context.Context, a *allocator.Allocator, r request) (outcome,
 	return outcome{Prefix: p.CIDR}, err
 }
 
-// begins returns the address space that a request begins, if it is about one.
+// begins returns the address space that a request begins; nil if it begins none.
 func (r request) begins() *ledger.Derived {
 	if r.Of == "" {
 		return nil
@@ -53,7 +53,7 @@ func rangeOf(network string) ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID("range-" + network), Cluster: "tenant", Namespace: "default", Name: "range-" + network}
 }
 
-// begin holds the derived pool of a network, and begins to release it. there is false if there is none.
+// begin holds the derived pool of a network, and begins to release it. there is false if the pool does not exist.
 func begin(ctx context.Context, a *allocator.Allocator, r request, until time.Time) (there bool, err error) {
 	d, id, by := a.Derived(), ledger.PoolID(r.Claim), rangeOf(r.Network)
 	_, err = d.Hold(ctx, id, by)
@@ -78,10 +78,11 @@ func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
 	return err
 }
 
-// errLivedIn: a pool that was closed is not empty.
+// errLivedIn means that a closed pool is not empty.
 var errLivedIn = errors.New("something was bound in a range that is closed")
 
-// hesitate begins to release the range of a network, and opens it again. Nothing is bound in between. It says nothing of the pool.
+// hesitate begins to release the range of a network, and opens it again. Nothing may be bound in between. Its outcome
+// says nothing of the pool.
 func hesitate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 	until := time.Now().Add(r.Timeout)
 	there, err := begin(ctx, a, r, until)

@@ -1,6 +1,5 @@
-// Package chaos has three allocators, each a process, work on the same pools in
-// an etcd of three members, while a seeded schedule kills, stops, cuts off and
-// slows them. See README.md.
+// Package chaos lets three allocators, each a process, work on the same pools in an etcd of three members. Meanwhile
+// a seeded schedule kills, stops, cuts off and slows them. See README.md.
 //
 //	traffic    what the callers ask of the allocators
 //	fault      what happens to the processes and to the connections between them

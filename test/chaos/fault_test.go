@@ -17,15 +17,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/wire"
 )
 
-// fault is something that happens, lasts a while, and is made good.
+// fault is a disturbance that begins, lasts a while, and is ended.
 type fault struct {
 	name string
-	// begin makes it happen. It draws what it happens to, and returns that, and
-	// how to make it good.
+	// begin makes the fault happen. It draws the victim, and returns its name and a function that ends the fault.
 	begin func(*site, *rand.Rand) (to string, end func() error, err error)
 }
 
-// faults are all there are. The names are those of the table in README.md.
+// faults are all faults. Their names are those of the table in README.md.
 var faults = []fault{
 	{"kill member", func(s *site, random *rand.Rand) (string, func() error, error) {
 		m := s.cluster.Members[s.member(random)]
@@ -99,10 +98,11 @@ var faults = []fault{
 	}},
 }
 
-// leader returns the allocator that is asked.
+// leader returns the allocator that callers ask now.
 func (s *site) leader() int { return int(s.traffic.leads.Load()) }
 
-// succeed lets the callers ask another allocator, which takes the office. It returns the former one, which has transactions under way.
+// succeed lets the callers ask another allocator, which takes the office. It returns the former one, which has
+// transactions under way.
 func (s *site) succeed(random *rand.Rand) (former int) {
 	former = s.leader()
 	s.traffic.leads.Store(int32((former + 1 + random.IntN(len(s.hosts)-1)) % len(s.hosts)))
@@ -111,7 +111,7 @@ func (s *site) succeed(random *rand.Rand) (former int) {
 
 func allocatorName(i int) string { return fmt.Sprint("allocator ", i) }
 
-// cut cuts links and returns what restores them.
+// cut cuts links, and returns a function that restores them.
 func cut(links ...*wire.Link) func() error {
 	for _, l := range links {
 		l.Cut(true)
@@ -124,7 +124,7 @@ func cut(links ...*wire.Link) func() error {
 	}
 }
 
-// slow slows links down and returns what restores them.
+// slow slows links down, and returns a function that restores them.
 func slow(d time.Duration, links ...*wire.Link) func() error {
 	for _, l := range links {
 		l.Slow(d)
@@ -137,7 +137,7 @@ func slow(d time.Duration, links ...*wire.Link) func() error {
 	}
 }
 
-// member draws a member, every second time the one that leads.
+// member draws a member; every second time it is the leader.
 func (s *site) member(random *rand.Rand) int {
 	i, leads := random.IntN(len(s.cluster.Members)), random.IntN(2) == 0
 	if !leads {
@@ -154,7 +154,7 @@ func (s *site) member(random *rand.Rand) int {
 	return i
 }
 
-// compact forgets all revisions up to the last that the history has.
+// compact compacts etcd up to the last revision that the history has.
 func (s *site) compact() error {
 	revision := s.history.revision()
 	return s.ask(func(ctx context.Context) error {
@@ -163,7 +163,7 @@ func (s *site) compact() error {
 	})
 }
 
-// ask makes a request that may fail while a member is away, or as one goes.
+// ask makes a request, which may fail while a member is away or is going.
 func (s *site) ask(request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -177,8 +177,7 @@ func (s *site) ask(request func(context.Context) error) error {
 	return err
 }
 
-// disturb lets faults happen, by ones and twos, until the context ends. All are
-// made good then.
+// disturb lets faults happen, by ones and twos, until the context ends. Then it ends all faults.
 func (s *site) disturb(ctx context.Context, random *rand.Rand) error {
 	order := random.Perm(len(faults))
 	for i := 0; ctx.Err() == nil; i++ {
@@ -194,8 +193,8 @@ func (s *site) disturb(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// compatible reports whether two faults may last at the same time: not if they
-// could stop or start the same process twice.
+// compatible reports whether two faults may last at the same time. They may not if they could stop or start the same
+// process twice.
 func (f fault) compatible(other fault) bool {
 	group := func(f fault) int {
 		return slices.IndexFunc([][]string{
@@ -209,7 +208,7 @@ func (f fault) compatible(other fault) bool {
 	return group(f) != group(other)
 }
 
-// strike has faults happen, last, and end.
+// strike lets faults begin, last, and end.
 func (s *site) strike(ctx context.Context, random *rand.Rand, chosen []fault) error {
 	var errs []error
 	var ends []func() error

@@ -27,8 +27,7 @@ type event struct {
 	created bool
 }
 
-// history is every revision of the ledger, as etcd reports it to a client of its
-// own, past all links.
+// history is every revision of the ledger, as etcd reports it to a client that is connected past all links.
 type history struct {
 	now  func() int64
 	done chan struct{}
@@ -44,7 +43,7 @@ func newHistory(now func() int64) *history {
 	return &history{now: now, done: make(chan struct{}), grown: make(chan struct{})}
 }
 
-// follow reads from the first revision on until the context ends.
+// follow reads all revisions from the first one on, until the context ends.
 func (h *history) follow(ctx context.Context, client *clientv3.Client) {
 	defer close(h.done)
 	for resp := range client.Watch(ctx, ledgerPrefix, clientv3.WithPrefix(), clientv3.WithRev(1)) {
@@ -78,21 +77,21 @@ func (h *history) addEvent(e *clientv3.Event) {
 	last.events = append(last.events, made)
 }
 
-// revision is the last that is in the history.
+// revision returns the last revision that is in the history.
 func (h *history) revision() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.last
 }
 
-// sofar is what is in the history by now.
+// sofar returns what is in the history by now.
 func (h *history) sofar() []change {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.changes)
 }
 
-// upTo waits until the history holds a revision, and returns all of it.
+// upTo waits until the history has a revision, and returns the whole history.
 func (h *history) upTo(ctx context.Context, revision int64) ([]change, error) {
 	for {
 		h.mu.Lock()

@@ -12,16 +12,15 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// States of a claim beside the prefix of its block.
+// These are states of a claim; the other states are the prefix of its block.
 const (
 	unbound   = "unbound"
 	somewhere = "bound somewhere" // by a request whose answer was lost
 )
 
-// claimModel is a claim, seen from outside: it has one block or none. To bind it
-// twice gives the same block, and a refusal says that it has none. A request
-// with an unknown outcome may have happened, at any time since, or not. A child
-// pool is a claim, too, bound as it is carved and released as it is retired.
+// claimModel is a claim as it is seen from outside: it has one block or none. Binding it twice gives the same block,
+// and a refusal says that it has none. A request with an unknown outcome may have taken effect at any time since, or
+// never. A child pool counts as a claim, too: carving it binds it, and retiring it releases it.
 var claimModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{unbound} },
 	Step: func(state, input, _ any) []any {
@@ -31,8 +30,7 @@ var claimModel = porcupine.NondeterministicModel{
 	DescribeOperation: func(input, _ any) string { return input.(operation).String() },
 }
 
-// next are the states that an operation may leave a claim in; none if it could
-// not be answered so.
+// next returns the states in which an operation may leave a claim; none if the claim could not answer so.
 func (op operation) next(has string) []any {
 	got := unbound
 	if op.Prefix.IsValid() {
@@ -65,19 +63,19 @@ func (op operation) String() string {
 		op.Do, op.Claim, op.Pool, op.Length, op.Exact, op.Allocator, op.Prefix, op.Revision, op.Refusal, op.Unknown)
 }
 
-// claimHistories are the operations of each claim. Those that change nothing
-// when their outcome is unknown, or that were turned away, say nothing.
+// claimHistories returns the operations of each claim. It leaves out operations that say nothing: those that were
+// turned away, and those that change nothing and have an unknown outcome.
 func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	histories := map[string][]porcupine.Operation{}
 	for _, op := range operations {
-		if op.Do == "hand over" && (op.Moved || op.Unknown != "") { // it says, too, that the former claim has the block no more
+		if op.Do == "hand over" && (op.Moved || op.Unknown != "") { // the former claim no longer has the block, either
 			former := op
 			former.Do, former.Claim, former.outcome = "release", op.Former, outcome{Unknown: op.Unknown}
 			operations = append(operations, former)
 		}
 	}
 	for _, op := range operations {
-		if op.Refusal == noPool { // it says, too, that the child is not there
+		if op.Refusal == noPool { // it also says that the child does not exist
 			child := op
 			child.Do, child.Claim = "lookup", ledger.ClaimID(op.Pool)
 			operations = append(operations, child)
@@ -98,10 +96,9 @@ func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	return histories
 }
 
-// room is a space as its steps made it: the state of its model is how many of
-// them have happened.
+// room is the contents of a space after each of its steps. The state of its model is how many steps have happened.
 type room struct {
-	held     [][]netip.Prefix        // after so many steps
+	held     [][]netip.Prefix        // by the number of steps that have happened
 	largest  map[ledger.PoolID][]int // likewise: the length of the largest free block, -1 if nothing is free
 	excluded map[ledger.PoolID][]netip.Prefix
 }
@@ -147,7 +144,7 @@ func largest(w ledger.Pool, held []netip.Prefix) int {
 	return best
 }
 
-// refuses reports whether a refusal is true after so many steps.
+// refuses reports whether a refusal is true after that many steps.
 func (r *room) refuses(op operation, steps int) bool {
 	if op.Refusal == exhausted {
 		found := r.largest[op.Pool][steps]
@@ -156,8 +153,8 @@ func (r *room) refuses(op operation, steps int) bool {
 	return slices.ContainsFunc(r.held[steps], op.Exact.Overlaps) || slices.ContainsFunc(r.excluded[op.Pool], op.Exact.Overlaps)
 }
 
-// model has the steps happen in their order, and a refusal when it is true: a
-// pool that is exhausted really was, at some moment during the call.
+// model lets the steps happen in their order, and lets a refusal happen when it is true: an exhausted pool must
+// really have been exhausted at some moment during the call.
 func (r *room) model() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return 0 },
@@ -177,7 +174,7 @@ func (r *room) model() porcupine.Model {
 	}
 }
 
-// roomHistory is what happened in a space, and who was refused there.
+// roomHistory returns the steps of a space, and the operations that were refused there.
 func roomHistory(id ledger.SpaceID, steps []step, operations []operation) []porcupine.Operation {
 	var history []porcupine.Operation
 	for i, s := range steps {

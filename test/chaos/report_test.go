@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// file is a path for what is left behind.
+// file returns the path of a file that the run leaves behind.
 func (s *site) file(name string) string {
 	return filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-"))
 }
 
-// report says what the run was about and, if it failed, leaves everything that
-// is known of it and says how to run it again.
+// report says what the run did. If the run failed, report also writes all that is known of it to files, and says how
+// to run it again.
 func (s *site) report(seed uint64) {
 	unknown, refused := 0, 0
 	for _, op := range s.traffic.operations {

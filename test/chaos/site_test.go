@@ -19,11 +19,11 @@ import (
 const (
 	members    = 3
 	allocators = 3
-	// patience bounds what has to come true once all faults are made good.
+	// patience bounds the wait for each fact that has to come true after all faults have ended.
 	patience = time.Minute
 )
 
-// site is a cluster of etcd, the allocators on it, and those who watch them.
+// site is a cluster of etcd, the allocators on it, and the history that watches both.
 type site struct {
 	t       *testing.T
 	dir     string
@@ -70,7 +70,7 @@ func (s *site) open(name string, file **os.File) (err error) {
 	return err
 }
 
-// check ends the test if something that is no subject of it has failed.
+// check ends the test if a helper fails that is not under test.
 func (s *site) check(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *site) startCluster() {
 	s.t.Cleanup(func() { _ = s.client.Close() })
 }
 
-// peer puts a link before a member.
+// peer puts a link in front of a member.
 func (s *site) peer(_ int, listens string) (string, error) {
 	l, err := s.link(listens)
 	s.peers = append(s.peers, l)
@@ -134,7 +134,7 @@ func (s *site) startHost(i int) {
 	s.t.Cleanup(func() { _ = h.kill() })
 }
 
-// run has traffic and faults meet for a while, and then brings everything back.
+// run lets traffic and faults meet for a while, and then ends all faults.
 func (s *site) run(seed uint64, duration time.Duration) {
 	for _, w := range windows {
 		if o := s.traffic.do(s.t.Context(), 0, request{Do: "register", Pool: w.ID, Timeout: patience}); o != (outcome{Prefix: w.CIDR}) {

@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// take makes an allocator show that it has the office, or take it, by registering a pool again. That changes nothing. An allocator
-// that was deposed learns of it by the transaction, and opens the ledger for the next one.
+// take makes an allocator show that it has the office, or take it, by registering a pool again, which changes
+// nothing. An allocator that was deposed learns of that by the transaction, and opens the ledger for the next one.
 func (t *traffic) take(ctx context.Context, to int) error {
 	return retry.Do(ctx, patience, "take the office", func(ctx context.Context) error {
 		w := windows[0]
@@ -53,8 +53,9 @@ func inProcess(t *testing.T, client *clientv3.Client) *host {
 	return &host{life: l}
 }
 
-// An allocator that was deposed, and was asked for no transaction since, remembers the ledger as it was, and still answers
-// lookups from the ledger as it is. One that takes the office knows what the ledger holds. To take it changes nothing else.
+// A deposed allocator that was asked for no transaction since remembers the former ledger, and still answers lookups
+// from the present ledger. An allocator that takes the office knows what the ledger holds. Taking it changes nothing
+// else.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	etcd, ctx := etcdtest.New(t).Client(), t.Context()
@@ -77,7 +78,7 @@ func TestTake(t *testing.T) {
 	if got := s.capacity(ctx, 0, "a"); got.Blocks != 1 || got.Free != "112" {
 		t.Errorf("an allocator that took the office holds %+v, want one block, and 112 free addresses", got)
 	}
-	must.Do(t, s.take(ctx, 0)) // it has it
+	must.Do(t, s.take(ctx, 0)) // it has the office
 	for resp := range etcd.Watch(ctx, ledgerPrefix, clientv3.WithPrefix(), clientv3.WithRev(before+1)) {
 		h.add(resp.Events, resp.Err())
 		if h.revision() == revision(t, etcd) {
@@ -89,13 +90,13 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// revision returns that of the last change of the ledger.
+// revision returns the revision of the last change of the ledger.
 func revision(t *testing.T, etcd *clientv3.Client) int64 {
 	t.Helper()
 	return must.Get(etcd.Get(t.Context(), ledgerPrefix))(t).Header.Revision
 }
 
-// The check passes a ledger whose office alone has changed hands, and no other.
+// takings passes a ledger if only its office has changed hands, and no other ledger.
 func TestTakings(t *testing.T) {
 	if problems := takings([]change{took(2, 1, 0), took(3, 2, 0)}); len(problems) != 0 {
 		t.Errorf("two takings: %v", problems)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// tenures checks that each change of the ledger leaves a record in the ledger's own history of each
-// holder that has lost its block by it, and of no other. It says what differs.
+// tenures checks the ledger's own history: each change must leave a record of each holder that has lost its block by
+// it, and of no other holder. It returns the differences.
 func tenures(changes []change) (problems []string) {
 	blocks := map[string]block{} // by key
 	for _, c := range changes {
@@ -42,7 +42,7 @@ func tenures(changes []change) (problems []string) {
 	return problems
 }
 
-// leaves reports whether the holder of a block has lost it by what was written.
+// leaves reports whether the holder of a block loses it by what is written.
 func leaves(old block, space, written string, value []byte) bool {
 	if old.state == cooling {
 		return false // it had let go before
@@ -58,7 +58,7 @@ func ending(space, prefix, claim string) string {
 	return fmt.Sprintf("%s of %s in %s", prefix, claim, space)
 }
 
-// readTenures reads whose tenures a key of the history records: <bucket>/<space>/<revision>.<part>.
+// readTenures returns whose tenures a key of the history records. The key is <bucket>/<space>/<revision>.<part>.
 func readTenures(what string, value []byte) (names []string) {
 	space, _, _ := strings.Cut(what, "/")
 	var v struct {
@@ -73,7 +73,7 @@ func readTenures(what string, value []byte) (names []string) {
 	return names
 }
 
-// The check knows a history that agrees from one that does not.
+// tenures passes a history that agrees with the ledger, and no other.
 func TestTenures(t *testing.T) {
 	const key, kept = "spaces/c/blocks/010.002.000.016-28", "history/010.002.000.000-24/c/0000000000000001.000"
 	value := func(claim, state string) []byte {

@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// windows are the pools that all ask for: two that overlap in one space, one
-// with an exclusion, one of IPv6, and one that has address spaces alone. They are small, so that they fill up.
+// windows are the pools from which callers bind: two that overlap in one space, one with an exclusion, one of IPv6,
+// and one that has only address spaces. They are small, so that they fill up.
 var windows = []ledger.Pool{
 	{ID: "a", Cluster: "platform", Name: "a", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.0/25")},
 	{ID: "b", Cluster: "platform", Name: "b", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.64/26")},
@@ -36,7 +36,7 @@ func findWindow(id ledger.PoolID) *ledger.Pool {
 	return nil
 }
 
-// spaceOf is the space of a pool: a child has its own.
+// spaceOf returns the space of a pool. A child pool has a space of its own.
 func spaceOf(id ledger.PoolID) ledger.SpaceID {
 	if w := findWindow(id); w != nil {
 		return w.Space
@@ -61,7 +61,7 @@ type operation struct {
 	Call, Return int64 // nanoseconds since the start of the run
 }
 
-// traffic is what the callers ask, and what they were answered.
+// traffic is the requests of the callers, and the answers.
 type traffic struct {
 	seed    uint64
 	hosts   []*host
@@ -75,8 +75,7 @@ type traffic struct {
 
 func (t *traffic) now() int64 { return time.Since(t.started).Nanoseconds() }
 
-// run has the callers ask until the context ends. What they have asked they
-// wait for.
+// run lets the callers send requests until the context ends, and waits for the last answers.
 func (t *traffic) run(ctx context.Context) {
 	var asking sync.WaitGroup
 	for i := range callers {
@@ -110,7 +109,7 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Do = "bind"
 	case n < 9:
 		r.Do, r.Pool, r.Length = "bind", child, 31+random.IntN(2)
-	case n < 10 && network != "": // pools that overlap, or have blocks, have no address spaces
+	case n < 10 && network != "": // only apart has address spaces, as it has no blocks, and overlaps no pool
 		r.Do, r.Network, r.Of, r.Pool = "bind", network, apart.ID, ledger.AddressSpaceID(apart.ID, "tenant", networkPool(network).Derived.Scope)
 		r.Length = apart.CIDR.Bits() + 2 + random.IntN(4)
 	case n < 11:
@@ -141,8 +140,8 @@ func (t *traffic) choose(random *rand.Rand) request {
 	return r
 }
 
-// mayBeLater reports whether the request is one that a holder which follows another of its name may
-// make. It gets a block by a hand over alone.
+// mayBeLater reports whether the holder that follows another one of its name may make the request. That holder gets a
+// block only by a hand over.
 func (r request) mayBeLater() bool {
 	return (r.Do == "release" || r.Do == "lookup" || r.Do == "retain" || r.Do == "expire")
 }
@@ -169,7 +168,7 @@ func within(window netip.Prefix, length int, random *rand.Rand) netip.Prefix {
 	return netip.PrefixFrom(addr, length).Masked()
 }
 
-// do asks an allocator and notes the answer.
+// do sends a request to an allocator, and notes the answer.
 func (t *traffic) do(ctx context.Context, to int, r request) outcome {
 	l := t.hosts[to].alive(ctx)
 	if l == nil {

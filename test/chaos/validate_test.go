@@ -12,9 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// step is one block that was bound or freed. The steps of a revision are
-// ordered: what was bound, as it stands in the transaction, then what was freed.
-// Nothing freed by a transaction is handed out by it again, so each of its
+// step is one block that was bound or freed. The steps of a revision are in order: first the bound blocks, as they
+// stand in the transaction, then the freed ones. A transaction never hands out what it frees itself, so each of its
 // requests finds the ledger as it is between two of these steps.
 type step struct {
 	revision     int64
@@ -23,17 +22,17 @@ type step struct {
 	claim        ledger.ClaimID
 	prefix       netip.Prefix
 	bound        bool
-	timed        bool  // nobody has asked for it: a cooldown was over
+	timed        bool  // no request caused it: a cooldown was over
 	after, until int64 // it happened between these, in nanoseconds since the start of the run
 }
 
-// block is a block key's content, as far as it may not change.
+// block is the content of a block's key, without the fields that may change freely.
 type block struct {
 	space  string
 	prefix netip.Prefix
 	claim  string
-	pool   string    // not in the claim's key
-	state  string    // likewise, and changes
+	pool   string    // missing in the claim's key
+	state  string    // likewise; it changes
 	name   string    // of the holder, likewise
 	until  time.Time // likewise: when the state ends by itself; zero if it does not
 }
@@ -41,12 +40,12 @@ type block struct {
 // replay runs through the history of the ledger and checks each revision. It
 // shares no code with the allocator.
 type replay struct {
-	started  time.Time         // when times of the run count from
+	started  time.Time         // the beginning of the run's times
 	blocks   map[string]block  // by key
 	claims   map[string]block  // by claim
 	heads    map[string]int64  // by space
-	pools    map[string]string // the states of those that are registered
-	office   office            // as the head of the ledger was put last
+	pools    map[string]string // the states of registered pools
+	office   office            // the head of the ledger that was put last
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
@@ -64,7 +63,7 @@ func (r *replay) complain(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// apply brings one revision in and checks that the ledger is sound after it.
+// apply applies one revision, and checks that the ledger is sound after it.
 func (r *replay) apply(c change) {
 	var bound, freed []step
 	var moved []string // claims that gave or got a block without its being freed
@@ -139,8 +138,8 @@ func (b block) step(c change, bound bool) step {
 
 func put(revision int64, b block) string { return fmt.Sprint(revision, b.claim, b.prefix) }
 
-// head checks that a head counts the changes of its space, one by one: its
-// writer knew the one before. It takes over those of an address space that goes.
+// head checks that a head counts the changes of its space one by one, so that each writer knew the head before. When
+// an address space goes, the head of its pool also counts the changes of that space.
 func (r *replay) head(c change, space string, e event) {
 	var v struct{ N int64 }
 	if e.value == nil {
@@ -156,7 +155,8 @@ func (r *replay) head(c change, space string, e event) {
 	r.heads[space] = v.N
 }
 
-// ends returns the number of changes to the address space of a pool that goes; ok is false if none does.
+// ends returns the number of changes to the address space of a pool that this change removes; ok is false if it
+// removes none.
 func (r *replay) ends(c change, space string) (n int64, ok bool) {
 	for _, e := range c.events {
 		id, head := strings.CutSuffix(strings.TrimPrefix(e.key, "spaces/"), "/head")
@@ -170,7 +170,8 @@ func (r *replay) ends(c change, space string) (n int64, ok bool) {
 // office is the head of the ledger: how often the office was taken, and how often that writer has put the head.
 type office struct{ N, C int64 }
 
-// take follows the head of the ledger: a writer puts one after the other, and none once another has taken the office.
+// take follows the head of the ledger. A writer puts one head after the other, and none once another writer has taken
+// the office.
 func (r *replay) take(revision int64, e event) {
 	var next office
 	err := json.Unmarshal(e.value, &next)
@@ -262,10 +263,9 @@ func readPrefix(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.MustParseAddr(addr), length)
 }
 
-// explain finds out between which moments each step happened: after somebody had
-// asked for it, in the order of revisions, and before anybody knew of it. A step
-// that nobody has asked for is a problem, and so is an answer that names a block
-// which was never put.
+// explain finds out between which moments each step happened: after a request for it, in the order of revisions, and
+// before an answer showed it. It is a problem if no request asked for a step, or if an answer names a block that was
+// never put.
 func (r *replay) explain(operations []operation) {
 	asked := map[string][]operation{}
 	for _, op := range operations {
@@ -300,8 +300,8 @@ func (r *replay) explain(operations []operation) {
 	r.order()
 }
 
-// since narrows the time of a step down by the operations that may have caused it. None
-// of them leaves after at its maximum.
+// since narrows the time of a step by the operations that may have caused it. If there is none, the field after stays
+// at its maximum.
 func (s *step) since(candidates []operation, from int64) {
 	s.after = math.MaxInt64
 	for _, op := range candidates {
@@ -309,7 +309,7 @@ func (s *step) since(candidates []operation, from int64) {
 		if own {
 			s.until = min(s.until, op.Return)
 		}
-		silent := op.Revision == 0 && op.Refusal == "" && op.Return >= from // it does not say which one it was
+		silent := op.Revision == 0 && op.Refusal == "" && op.Return >= from // it does not say which revision it was
 		caused := own || silent || op.Unknown != ""
 		if caused && op.Call <= s.seen {
 			s.after = min(s.after, op.Call)
@@ -317,7 +317,7 @@ func (s *step) since(candidates []operation, from int64) {
 	}
 }
 
-// order has no step end after one that came later.
+// order makes each step end no later than the steps after it.
 func (r *replay) order() {
 	until := int64(math.MaxInt64)
 	for i := len(r.steps) - 1; i >= 0; i-- {

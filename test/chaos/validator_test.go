@@ -13,12 +13,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// did is an operation that took from one time to another.
+// did is an operation that lasted from call to end.
 func did(do string, call, end int64, o outcome) operation {
 	return operation{request: request{Do: do, Claim: "c", Pool: "c", Length: 28}, outcome: o, Call: call, Return: end}
 }
 
-// handOver is an operation that gives the block of a claim to another.
+// handOver is an operation that gives the block of a former claim to another claim.
 func handOver(former, claim string, call, end int64, o outcome) operation {
 	op := did("hand over", call, end, o)
 	op.Claim, op.Former, op.Moved = ledger.ClaimID(claim), ledger.ClaimID(former), o.Unknown == ""
@@ -27,7 +27,7 @@ func handOver(former, claim string, call, end int64, o outcome) operation {
 
 func at(prefix string) outcome { return outcome{Prefix: netip.MustParsePrefix(prefix), Revision: 2} }
 
-// The model of a claim knows right from wrong.
+// The model of a claim accepts right histories, and no wrong ones.
 func TestClaimModel(t *testing.T) {
 	lost, full := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}
 	here, there := at("10.2.0.16/28"), at("10.2.0.32/28")
@@ -63,7 +63,7 @@ func TestClaimModel(t *testing.T) {
 	}
 }
 
-// The model of a space knows true refusals from untrue ones.
+// The model of a space accepts true refusals, and no untrue ones.
 func TestRoomModel(t *testing.T) {
 	whole := netip.MustParsePrefix("10.2.0.32/27")
 	steps := []step{
@@ -98,7 +98,7 @@ func TestRoomModel(t *testing.T) {
 	}
 }
 
-// The replay of a ledger's history finds what may not be in it.
+// The replay of a ledger's history finds each error in it.
 func TestReplay(t *testing.T) {
 	for name, test := range map[string]struct {
 		changes []change
@@ -127,8 +127,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// An answer that was never put, and a block that nobody asked for, are found.
-func TestReplay_Explain(t *testing.T) {
+// explain finds an answer that was never put, and a block that nobody asked for.
+func TestExplain_FindsAnswersAndBlocksWithoutARequest(t *testing.T) {
 	r := newReplay(time.Now(), []change{registered, bound(2, "c", "10.2.0.16/28", 1)})
 	r.explain([]operation{did("bind", 1, math.MaxInt64, at("10.2.0.16/28"))})
 	if len(r.problems) > 0 {
@@ -148,7 +148,7 @@ func TestReplay_Explain(t *testing.T) {
 
 var registered = change{revision: 1, events: []event{{key: "pools/c", value: []byte("{}"), created: true}, {key: "head", value: []byte(`{"v":1,"n":1,"c":0}`)}}}
 
-// bound is a revision in which a claim gets a block.
+// bound returns a revision in which a claim gets a block.
 func bound(revision int64, claim, prefix string, head int) change {
 	p := netip.MustParsePrefix(prefix)
 	o := p.Addr().As4()
@@ -161,12 +161,13 @@ func bound(revision int64, claim, prefix string, head int) change {
 	}}
 }
 
-// took makes a revision in which the n-th writer puts the head of the ledger, the c-th time.
+// took returns a revision in which the n-th writer puts the head of the ledger for the c-th time.
 func took(revision int64, n, c int) change {
 	return change{revision: revision, events: []event{{key: "head", value: fmt.Appendf(nil, `{"v":1,"n":%d,"c":%d}`, n, c)}}}
 }
 
-// handed is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.
+// handed returns revision 3, in which the claim "one", whose block is in that state, gives the block to another claim
+// of that name.
 func handed(to, state, name string) change {
 	const from, prefix = "one", "10.2.0.16/28"
 	before, after := bound(3, from, prefix, 2), bound(3, to, prefix, 3)
@@ -177,7 +178,7 @@ func handed(to, state, name string) change {
 	return after
 }
 
-// without is a revision that lacks an event.
+// without returns a revision without the events of a prefix.
 func without(c change, prefix string) change {
 	var events []event
 	for _, e := range c.events {

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/wire"
 )
 
-// host runs a worker, again and again, and passes requests to the one that runs.
+// host runs a worker, starts a new one after each end, and passes requests to the running one.
 type host struct {
 	process etcd.Process
 	links   []*wire.Link // to the members
@@ -41,7 +41,7 @@ func newHost(links []*wire.Link, log io.Writer) *host {
 	}
 }
 
-// start runs a worker. Its allocator opens meanwhile.
+// start runs a worker. When start returns, the worker's allocator may still be opening.
 func (h *host) start() error {
 	out, write := io.Pipe()
 	h.process.Stdout = write
@@ -62,7 +62,7 @@ func (h *host) start() error {
 	return nil
 }
 
-// kill ends the worker. Requests wait for the next.
+// kill ends the worker. Requests wait for the next worker.
 func (h *host) kill() error {
 	h.mu.Lock()
 	h.life, h.born = nil, make(chan struct{})
@@ -70,7 +70,7 @@ func (h *host) kill() error {
 	return h.process.Kill()
 }
 
-// read passes the answers on to those who asked.
+// read passes the answers on to the callers.
 func (l *life) read(out io.Reader) {
 	for lines := json.NewDecoder(out); ; {
 		var a answer
@@ -84,7 +84,7 @@ func (l *life) read(out io.Reader) {
 	}
 }
 
-// alive waits until there is a worker.
+// alive waits until a worker runs.
 func (h *host) alive(ctx context.Context) *life {
 	for {
 		h.mu.Lock()
@@ -101,8 +101,8 @@ func (h *host) alive(ctx context.Context) *life {
 	}
 }
 
-// do has the worker answer a request. What a worker that ends has not answered
-// is unknown.
+// do sends a request to the worker and returns its answer. If the worker ends before it answers, the outcome is
+// unknown.
 func (l *life) do(r request) outcome {
 	answer := make(chan outcome, 1)
 	l.mu.Lock()

@@ -21,7 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// workerEnv has the test binary be a worker, on etcd at the addresses it lists.
+// workerEnv makes the test binary a worker, on the etcd at the addresses that it lists.
 const workerEnv = "CHAOS_WORKER"
 
 // request is a line that a worker reads.
@@ -31,13 +31,13 @@ type request struct {
 	Pool     ledger.PoolID
 	Claim    ledger.ClaimID
 	Former   ledger.ClaimID // of a hand over: the holder that has the block
-	Network  string         // whose derived pool it is about, or whose address space
-	Of       ledger.PoolID  // the pool whose address space Pool is; empty: it is none
+	Network  string         // of the derived pool, or of the address space, that it is about
+	Of       ledger.PoolID  // the pool to which Pool is an address space; empty: Pool is none
 	Length   int
 	Exact    netip.Prefix
 	Strategy index.Strategy
 	Timeout  time.Duration
-	Lease    time.Duration // of a retain
+	Lease    time.Duration // of the request retain
 }
 
 // answer is a line that a worker writes.
@@ -46,15 +46,14 @@ type answer struct {
 	outcome
 }
 
-// outcome is what became of a request. It is one of: done, with or without a
-// block; refused; unknown.
+// outcome is the result of a request: done, with or without a block; refused; or unknown.
 type outcome struct {
 	Prefix   netip.Prefix // of the claim's block; invalid if it has none
 	Revision int64
-	Moved    bool   // the former claim had the block, and has it no more
-	Freed    bool   // the block was there, and is there no more
+	Moved    bool   // the former claim had the block, and no longer has it
+	Freed    bool   // the block existed, and no longer exists
 	Refusal  string // one of the refusals below
-	Largest  int    // of an exhausted pool
+	Largest  int    // the length of the largest free block, if the pool is exhausted
 	Unknown  string // what went wrong
 	Blocks   int    // of a pool
 	Free     string // addresses of a pool
@@ -82,7 +81,7 @@ func work(addrs string) error {
 	return w.serve(bufio.NewReader(os.Stdin))
 }
 
-// cooldown lets the blocks of all pools but one cool for a moment.
+// cooldown lets released blocks cool for a moment, except in pool b.
 func cooldown(b ledger.Block) (time.Duration, error) {
 	if b.Pool == "b" {
 		return 0, nil
@@ -90,7 +89,7 @@ func cooldown(b ledger.Block) (time.Duration, error) {
 	return 300 * time.Millisecond, nil
 }
 
-// worker takes the office of the ledger's writer when it is asked something, and again after it has lost that.
+// worker takes the office of the ledger's writer when it gets a request, and takes it again after it has lost it.
 type worker struct {
 	etcd *clientv3.Client
 	turn chan struct{} // its holder may open the ledger
@@ -122,7 +121,7 @@ func (w *worker) leader(ctx context.Context) (a *allocator.Allocator, err error)
 
 func (w *worker) close() {
 	if w.open != nil {
-		_ = w.open.Close() // it never fails
+		_ = w.open.Close() // Close never fails
 	}
 	w.open = nil
 }
@@ -158,7 +157,7 @@ func (w *worker) answer(r request) {
 	}
 }
 
-// outcome sorts an error into the refusals, which are certain, and the rest.
+// outcome turns an error into a refusal, which is certain, or into an unknown outcome.
 func (r request) outcome(o outcome, err error) outcome {
 	var full *ledger.ExhaustedError
 	var excluded *ledger.ExcludedError
@@ -194,11 +193,11 @@ func (r request) allocation() ledger.Request {
 	}
 }
 
-// laterClaim ends the ID of a claim that follows one of the same name.
+// laterClaim is the end of the ID of a claim that follows a claim of the same name.
 const laterClaim = "-later"
 
-// later returns the ID of the holder to which the block of another one of the same name is handed over: of a claim that
-// follows it, or of the claim itself if it was bound by an allocation ID.
+// later returns the ID of the holder to which a block is handed over: the claim itself if the block was bound by an
+// allocation ID, else the claim that follows it under the same name.
 func later(id ledger.ClaimID) ledger.ClaimID {
 	if ledger.IsAllocationID(id) {
 		return ledger.ClaimID(nameOf(id))
@@ -215,7 +214,7 @@ func nameOf(id ledger.ClaimID) string {
 	return strings.TrimSuffix(string(id), laterClaim)
 }
 
-// deeds are what can be asked of a worker.
+// deeds are the requests that a worker can answer.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
 	"register": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		p, err := a.Pools().Register(ctx, *findWindow(r.Pool))

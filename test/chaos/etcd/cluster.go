@@ -24,20 +24,20 @@ type Options struct {
 	Dir string
 	// Members is their number. Default 1.
 	Members int
-	// MaxTxnOps is etcd's own setting. Default 128, which is etcd's own.
+	// MaxTxnOps is the setting --max-txn-ops of etcd. Default: 128, as in etcd.
 	MaxTxnOps int
-	// Fsync has the members wait for the disk. Without it a power cut could lose
-	// what was answered, but not the end of a process.
+	// Fsync makes the members sync to disk. Without it, a power cut could lose what was answered, but the end of a
+	// process could not.
 	Fsync bool
 	// TLS are the certificates by which members and clients know each other.
 	// Default: none, clients are not encrypted.
 	TLS *transport.TLSInfo
-	// Peer is called with the address at which a member listens to the others
-	// and returns the one at which they reach it. Default: the same.
+	// Peer, if not nil, is called with the address at which a member listens to the other members, and returns the
+	// address at which they reach it. Default: the same address.
 	Peer func(member int, listens string) (reached string, err error)
 }
 
-// Cluster is the members of an etcd, as processes.
+// Cluster is a cluster of etcd, whose members are processes.
 type Cluster struct {
 	Members []*Member
 	tls     *transport.TLSInfo
@@ -49,7 +49,7 @@ type Member struct {
 	Name string
 	// Addr is where the member listens to clients, as host:port.
 	Addr string
-	url  string // of the same
+	url  string // Addr as a URL
 	log  *os.File
 }
 
@@ -178,7 +178,7 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Flags have an ipam-controller keep its ledger in the cluster.
+// Flags returns the flags that make an ipam-controller keep its ledger in the cluster.
 func (c *Cluster) Flags() []string {
 	urls := make([]string, 0, len(c.Members))
 	for _, m := range c.Members {

@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// Process is a child process that ends when its standard input does, and with
-// its parent. Not safe for concurrent use.
+// Process is a child process that ends when its standard input or its parent ends. It is not safe for concurrent use.
 type Process struct {
 	Args []string
 	Env  []string // beside the parent's own
@@ -40,13 +39,13 @@ func (p *Process) Start() (io.Writer, error) {
 	exited := make(chan struct{})
 	p.exited = exited
 	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait() // how it ended is plain to who ended it, and written to its output otherwise
+		_ = cmd.Wait() // the caller of Kill or Stop knows why it ended; its output shows any other end
 		close(exited)
 	}(p.cmd)
 	return p.stdin, nil
 }
 
-// Exited is closed when the process that was started last is gone.
+// Exited returns a channel that is closed when the process is gone. It belongs to the last start.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Kill ends the process at once and waits until it is gone.
@@ -60,7 +59,7 @@ func (p *Process) end(err error) error {
 	return err
 }
 
-// Pause stops the process where it is.
+// Pause stops the process with SIGSTOP, until Resume.
 func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused process go on.

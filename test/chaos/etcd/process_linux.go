@@ -2,7 +2,7 @@ package etcd
 
 import "syscall"
 
-// childAttributes have a child end with its parent, even while it is paused.
+// childAttributes make a child end with its parent, even while the child is paused.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

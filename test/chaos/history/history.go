@@ -1,7 +1,6 @@
-// Package history follows what claims show through every revision of the etcd in which
-// kcp keeps them, with no gap when kcp is killed, and checks that no two show a common
-// address at any of them, and that no claim's address ever changes. Claims for ranges are
-// compared with one another alone.
+// Package history follows what claims show, through every revision of the etcd in which kcp keeps them. It has no gap
+// when kcp is killed. It checks that no two claims show a common address at any revision, and that no claim's address
+// ever changes. Claims for ranges are compared only with one another.
 package history
 
 import (
@@ -20,7 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// claimKeys begin the keys of all claims in kcp's etcd:
+// claimKeys is the prefix of the keys of all claims in kcp's etcd:
 // <claimKeys><identity of the export>/<logical cluster>/<namespace>/<name>.
 const claimKeys = "/registry/" + ipamv1alpha1.GroupName + "/ipclaims/"
 
@@ -28,7 +27,7 @@ const claimKeys = "/registry/" + ipamv1alpha1.GroupName + "/ipclaims/"
 type shown struct {
 	uid    types.UID
 	prefix netip.Prefix
-	ranged bool // it holds a pool, in which others may have their addresses
+	ranged bool // it holds a range, in which other claims may have their addresses
 }
 
 // History knows all claims of some workspaces, whose pools must not overlap. Its
@@ -43,12 +42,12 @@ type History struct {
 	given    map[types.UID]netip.Prefix // what each claim has ever shown
 	former   map[netip.Prefix]bool
 	problems []string
-	reused   int           // claims that were given exactly the block of a former one
+	reused   int           // claims that were given exactly the block of a former claim
 	changed  chan struct{} // closed at the next change
 }
 
-// Follow begins a history with what kcp's etcd holds now. Close it. The client of the
-// etcd, which must outlive it, has to wait while that is away.
+// Follow begins a history with the present content of kcp's etcd. Close it. The client of the etcd must outlive it,
+// and has to wait while the etcd is away.
 func Follow(ctx context.Context, store *clientv3.Client) (*History, error) {
 	now, err := store.Get(ctx, claimKeys, clientv3.WithCountOnly())
 	if err != nil {
@@ -67,21 +66,20 @@ func blank() *History {
 	}
 }
 
-// Close ends the history. It can still be asked.
+// Close ends the history. Its other methods still work.
 func (h *History) Close() {
 	h.stop()
 	h.following.Wait()
 }
 
-// Include has the claims of a workspace, named by its logical cluster, followed from its
-// first one on.
+// Include makes the history follow the claims of a workspace, named by its logical cluster, from its first claim on.
 func (h *History) Include(cluster string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clusters[cluster] = true
 }
 
-// follow applies every change from a revision on, again and again where the watch ends.
+// follow applies every change from a revision on. When the watch ends, it watches again.
 func (h *History) follow(ctx context.Context, store *clientv3.Client, from int64) {
 	for ctx.Err() == nil {
 		for response := range store.Watch(ctx, claimKeys, clientv3.WithPrefix(), clientv3.WithRev(from)) {
@@ -97,7 +95,7 @@ func (h *History) follow(ctx context.Context, store *clientv3.Client, from int64
 	}
 }
 
-// apply brings in one change.
+// apply applies one change.
 func (h *History) apply(key string, kv *mvccpb.KeyValue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +122,7 @@ func (h *History) apply(key string, kv *mvccpb.KeyValue) {
 	}
 }
 
-// show notes that a claim shows an address, and compares it with all others.
+// show notes that a claim shows an address, and compares that with all other addresses.
 func (h *History) show(revision int64, key string, now shown) {
 	before, again := h.given[now.uid]
 	switch {
@@ -151,15 +149,15 @@ func (h *History) complain(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// Problems are all that was wrong so far.
+// Problems returns all problems found so far.
 func (h *History) Problems() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.problems)
 }
 
-// Counts tells how many claims were given an address, how many of them exactly the
-// block of a former claim, and how many show one now.
+// Counts returns how many claims were given an address, how many of these got exactly the block of a former claim,
+// and how many claims show an address now.
 func (h *History) Counts() (given, reused, live int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,12 +173,12 @@ func (h *History) Given(ctx context.Context, claim types.UID) (given netip.Prefi
 	return given, err
 }
 
-// Reused waits until a claim was given exactly the block of a former one.
+// Reused waits until a claim was given exactly the block of a former claim.
 func (h *History) Reused(ctx context.Context) error {
 	return h.await(ctx, func() bool { return h.reused > 0 })
 }
 
-// await waits until the history has come so far.
+// await waits until come returns true.
 func (h *History) await(ctx context.Context, come func() bool) error {
 	for {
 		h.mu.Lock()

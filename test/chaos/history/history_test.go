@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A history tells right from wrong.
+// A history reports each problem, and no change that is right.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	type step struct{ name, uid, cidr string } // no uid: deleted

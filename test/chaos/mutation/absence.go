@@ -1,12 +1,13 @@
 package mutation
 
-// ofClosed are the tests of calls on an Allocator that is closed, or is about to be.
+// ofClosed are the tests of calls on an Allocator that is closed, or is being closed.
 var ofClosed = Suite{Tests: "TestClosed"}
 
 // ofSpaces are the tests of address spaces that come, go and are closed.
 var ofSpaces = Suite{Tests: "TestRetire_|TestChanges_|TestBegin_"}
 
-// absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
+// absence are the mutants that conclude too much: from an object that is not shown, or from a list that a cache has
+// cut.
 var absence = []Mutant{
 	{
 		Name:  "the ledger takes any identity of the export for its own",

@@ -1,6 +1,7 @@
 package mutation
 
-// lasting breaks what outlives a claim or a process: the office of the ledger's writer, the history, cooldowns and retained blocks.
+// lasting are the mutants of what outlives a claim or a process: the office of the ledger's writer, the history,
+// cooldowns and retained blocks.
 var lasting = []Mutant{
 	{
 		Name:  "a transaction does not compare who has the office",

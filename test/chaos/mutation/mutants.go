@@ -2,7 +2,7 @@ package mutation
 
 import "slices"
 
-// Mutants are the ones that must not survive.
+// Mutants are all mutants. None of them must survive.
 var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting, tenants)
 var general = []Mutant{
 	{

@@ -20,13 +20,13 @@ type Mutant struct {
 	Name string
 	// File is the file, from the root of the module.
 	File string
-	// Old is the fragment, which must be in the file once; New replaces it.
+	// Old is the fragment, which must occur exactly once in the file. New replaces it.
 	Old, New string
-	// Suite has to notice.
+	// Suite has the tests that must notice the mutant.
 	Suite Suite
 }
 
-// Suite are the tests that are to notice.
+// Suite is a set of tests that must notice a mutant.
 type Suite struct {
 	Package string // default ./allocator
 	Tests   string // a regular expression; empty: all
@@ -34,9 +34,8 @@ type Suite struct {
 
 func (s Suite) pkg() string { return cmp.Or(s.Package, "./allocator") }
 
-// Make writes the mutant's file into dir and returns the overlay that has the Go
-// command use it. It is an error if the fragment is not there once: then the code
-// has changed, and the mutant has to follow.
+// Make writes the mutant's file into dir, and returns the overlay that makes the Go command use it. It is an error if
+// the fragment does not occur exactly once: then the code has changed, and the mutant has to follow.
 func (m Mutant) Make(root, dir string) (overlay string, err error) {
 	path := filepath.Join(root, m.File)
 	source, err := os.ReadFile(path)

@@ -13,7 +13,7 @@ import (
 
 var kill = flag.Bool("kill", false, "run its suite on each mutant, which takes some ten seconds for each")
 
-// Each mutant can be made of the code as it is today.
+// Each mutant can be made from the code as it is now.
 func TestMutants_FollowTheCode(t *testing.T) {
 	for _, m := range Mutants {
 		if _, err := m.Make(moduleRoot(t), t.TempDir()); err != nil {
@@ -22,15 +22,15 @@ func TestMutants_FollowTheCode(t *testing.T) {
 	}
 }
 
-// A fragment that is not there is an error that says which.
-func TestMutant_Lost(t *testing.T) {
+// If its fragment is missing, Make returns an error that names the mutant.
+func TestMake_RefusesAFragmentThatIsMissing(t *testing.T) {
 	m := Mutant{Name: "lost", File: "allocator/doc.go", Old: "nobody has ever written this", New: ""}
 	if _, err := m.Make(moduleRoot(t), t.TempDir()); err == nil {
 		t.Error("a mutant was made of nothing")
 	}
 }
 
-// No mutant survives its suite, and the suites pass without one.
+// No mutant survives its suite, and each suite passes without a mutant.
 func TestMutants_AreKilled(t *testing.T) {
 	if !*kill {
 		return
@@ -71,7 +71,7 @@ func testsByPackage() map[string][]string {
 
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*)`)
 
-// firstFailures names the tests that failed.
+// firstFailures returns the names of the tests that failed.
 func firstFailures(output []byte) string {
 	var names []string
 	for _, match := range failure.FindAllSubmatch(output, -1) {

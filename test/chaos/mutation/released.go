@@ -6,7 +6,7 @@ var (
 	ofPublished = Suite{Package: "./controllers/derived", Tests: "TestPublish_"}
 )
 
-// released are the mutants that free a block which somebody has, or give it to another.
+// released are the mutants that free a block which a claim still has, or give it to another claim.
 var released = []Mutant{
 	{
 		Name:  "the IPPool of a pool for all workspaces does not say for whom it counts",

@@ -1,6 +1,6 @@
 package mutation
 
-// scarce breaks the order in which few addresses are given, and the figures that a pool shows.
+// scarce are the mutants of the order in which scarce addresses are given, and of the figures that a pool shows.
 var scarce = []Mutant{
 	{
 		Name:  "blocks that one transaction frees are offered one after the other",

@@ -1,6 +1,6 @@
 package mutation
 
-// tenants lets one workspace stop others, or keep the controller busy for them.
+// tenants are the mutants by which one workspace stops others, or keeps the controller busy for them.
 var tenants = []Mutant{
 	{
 		Name:  "a claim that many pools could serve asks the writer about each that has no address space for it",

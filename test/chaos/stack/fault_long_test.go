@@ -11,15 +11,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// victim is a process that is killed, and started again on its data.
+// victim is a process that is killed, and started again over its data.
 type victim struct {
 	name  string
 	kill  func(*site)
 	start func(*site)
 }
 
-// victims are all there are, in the order in which they are started: each waits for
-// those before it.
+// victims are all victims, in the order in which they are started: each needs the ones before it.
 var victims = []victim{
 	{
 		"etcd",
@@ -34,15 +33,14 @@ var victims = []victim{
 	{
 		"controller",
 		func(s *site) {
-			s.must(s.platform.Probe(s.Context(), "/healthz")) // it has not ended by itself
+			s.must(s.platform.Probe(s.Context(), "/healthz")) // the controller has not ended by itself
 			s.platform.KillController(s)
 		},
 		func(s *site) { s.platform.StartController(s) },
 	},
 }
 
-// strike kills one after the other, in turns of a drawn order, and sometimes a second
-// one with it.
+// strike kills victims in turns of a drawn order, and sometimes a second victim together with the first.
 func (s *site) strike(random *rand.Rand) {
 	var turn []int
 	for range *faults {
@@ -59,7 +57,7 @@ func (s *site) strike(random *rand.Rand) {
 	s.upToReuse()
 }
 
-// fault kills some after a while, and starts them again after another.
+// fault kills victims after a while, and starts them again after another while.
 func (s *site) fault(struck map[int]bool, after, away time.Duration) {
 	retry.Pause(s.Context(), after)
 	var names []string
@@ -85,7 +83,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// between draws a time of so many milliseconds.
+// between draws a duration from least to most milliseconds.
 func between(random *rand.Rand, least, most int) time.Duration {
 	return time.Duration(least+random.IntN(most-least)) * time.Millisecond
 }

@@ -32,8 +32,7 @@ func (s *site) upTo(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// upToReuse waits until an address was given again after it was free: on a busy machine
-// that takes longer than the faults do.
+// upToReuse waits until an address was given again. On a busy machine, that takes longer than the faults last.
 func (s *site) upToReuse() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)

@@ -55,7 +55,7 @@ func wanted(t *testing.T) []uint64 {
 	return list
 }
 
-// Whatever is killed, no address is ever held twice, and afterwards all is in order.
+// Whatever is killed, no address is ever held twice, and in the end all is in order.
 func TestLong_Stack(t *testing.T) {
 	for _, seed := range wanted(t) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -74,10 +74,10 @@ func TestLong_Stack(t *testing.T) {
 type site struct {
 	*testing.T
 	store     *etcd.Cluster
-	platform  *framework.Platform  // of the controller that uses it
-	verify    []string             // flags by which that controller is asked to verify
-	pool      *ipamv1alpha1.IPPool // of flat claims
-	networks  *ipamv1alpha1.IPPool // of networks
+	platform  *framework.Platform  // with the controller that uses store
+	verify    []string             // flags for the command verify of that controller
+	pool      *ipamv1alpha1.IPPool // the pool of flat claims
+	networks  *ipamv1alpha1.IPPool // the pool of networks
 	customers []*customer
 	history   *history.History
 }
@@ -85,8 +85,7 @@ type site struct {
 // customers is how many tenants there are.
 const customers = 3
 
-// createGrace is how long the controller keeps the block of a CREATE that was answered and whose
-// claim does not exist.
+// createGrace is how long the controller keeps the block of an answered CREATE whose claim does not exist.
 const createGrace = 75 * time.Second
 
 func newSite(t *testing.T, seed uint64) *site {
@@ -106,16 +105,16 @@ func newSite(t *testing.T, seed uint64) *site {
 		"--etcd-servers=http://" + s.store.Members[0].Addr,
 		"--verify-socket=" + filepath.Join(t.TempDir(), "verify.sock"),
 	}
-	// A block whose record was not made, as kcp was killed, and whose claim is deleted
-	// before anybody watches again, is left to the sweep: not for a minute, here.
+	// If kcp is killed, a block may be left without a record. If its claim is deleted before a watch shows it again, the
+	// block is left to the sweep. Here the sweep must not take a minute.
 	sweeping := []string{"--orphan-min-age=5s", "--sweep-interval=3s", "--derived-pool-idle=3s"}
 	s.platform = framework.NewPlatform(t).Replica(t, "chaos", slices.Concat(s.verify, sweeping)...)
 	s.platform.StartController(t)
-	// Room for all claims at once, however scattered, and soon given out again.
+	// The pool has room for all claims at once, however scattered, but its addresses are soon given out again.
 	s.pool = gen.Pool("chaos", gen.CIDR("10.0.0.0/24"), gen.Backs("chaos"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	v6 := gen.Family(ipamv1alpha1.IPv6)
 	s.networks = gen.Pool("networks", gen.CIDR("2001:db8::/44"), gen.Backs("network"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	// On a slow machine a fault leaves so many of its few blocks to the sweep that the brake would hold.
+	// On a slow machine, a fault leaves so many blocks to the sweep that its brake would hold in a pool of few blocks.
 	s.pool.Annotations = map[string]string{sweep.AnnotationAllow: time.Now().Add(2 * time.Hour).Format(time.RFC3339)}
 	s.networks.Annotations = s.pool.Annotations
 	framework.Create(t, s.platform, gen.Class("chaos"), s.pool, s.networks,
@@ -148,8 +147,8 @@ func (s *site) run(seed uint64) {
 	must.Do(s, group.Wait())
 }
 
-// settles waits until every claim is bound, the pool's figures are exact and the
-// verifier finds nothing. It returns a claim that was bound after all others.
+// settles waits until every claim is bound, the pool's figures are exact and the verifier finds nothing. It returns a
+// claim that was bound after all others.
 func (s *site) settles() *ipamv1alpha1.IPClaim {
 	s.Helper()
 	sum := new(big.Int)
@@ -184,7 +183,8 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	return last
 }
 
-// empties deletes all claims, those for ranges last, and then the pools, and waits until the ledger has nothing of them.
+// empties deletes all claims, those for ranges last, and then the pools. It waits until the ledger has nothing left
+// of them.
 func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	framework.Delete(s, s.customers[0].tenant, last)
@@ -197,7 +197,7 @@ func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 	}
 	for _, pool := range []*ipamv1alpha1.IPPool{s.pool, s.networks} {
 		framework.Eventually(s, "the pool to be deleted", func(ctx context.Context) error {
-			return client.IgnoreNotFound(s.platform.Delete(ctx, pool)) // as soon as it shows that none of it is in use
+			return client.IgnoreNotFound(s.platform.Delete(ctx, pool)) // once it shows that no part of it is in use
 		})
 	}
 	ledger := must.Get(etcd.Dial(s.store.Addrs()...))(s)

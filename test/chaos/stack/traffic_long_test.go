@@ -22,9 +22,9 @@ import (
 const (
 	// names is how many names a tenant has for its claims, which come and go.
 	names = 5
-	// nets is how many networks a tenant has: each with a name for its range, and one for an interface.
+	// nets is how many networks a tenant has. Each has a name for its range, and a name for an interface.
 	nets = 2
-	// patience is how long one thing may take to be done. kcp takes 25 s to start.
+	// patience is how long one action may take. kcp takes 25 s to start.
 	patience = 3 * time.Minute
 )
 
@@ -37,7 +37,7 @@ type customer struct {
 	has      map[string]bool
 }
 
-// run does one thing after the other while ctx lasts, and ends what it has begun.
+// run takes one action after the other while ctx lasts. The last action may go on until whole ends.
 func (c *customer) run(ctx, whole context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.act(whole); err != nil {
@@ -48,8 +48,8 @@ func (c *customer) run(ctx, whole context.Context) error {
 	return nil
 }
 
-// act does the next thing: make the claim of some name, or delete it, or delete it and
-// make it again at once, or leave and come back.
+// act takes the next action: it makes the claim of some name, or deletes it, or deletes it and makes it again at
+// once, or it leaves and comes back.
 func (c *customer) act(ctx context.Context) error {
 	if c.leaves && c.random.IntN(40) == 0 {
 		return c.rebind(ctx)
@@ -64,7 +64,8 @@ func (c *customer) act(ctx context.Context) error {
 	return c.add(ctx, name, options...)
 }
 
-// draw returns a claim to be: c… are flat ones, e… interfaces of networks, and r… the ranges of these.
+// draw returns the name and options of a claim: c… is a flat claim, e… an interface of a network, and r… the range of
+// a network.
 func (c *customer) draw() (name string, options []gen.ClaimOption) {
 	n := c.random.IntN(names + 2*nets)
 	network := strconv.Itoa(n % nets)
@@ -101,7 +102,7 @@ func (c *customer) remove(ctx context.Context, name string) error {
 	})
 }
 
-// rebind gives the API up, with all claims, and binds it again.
+// rebind unbinds the API, which deletes all claims, and binds it again.
 func (c *customer) rebind(ctx context.Context) error {
 	clear(c.has)
 	err := retry.Do(ctx, patience, "unbind", func(ctx context.Context) error {
