@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Claims of one name in two management clusters have an address each, and give back their own alone.
+// Claims of the same name in two management clusters have an address each, and release only their own.
 func namesakes(t *testing.T, first, second *scene) {
 	first.offerMany(t, "namesakes")
 	one, other := claim("namesake", "IPPool", "namesakes"), claim("namesake", "IPPool", "namesakes")
@@ -34,7 +34,7 @@ func namesakes(t *testing.T, first, second *scene) {
 	second.release(t, other)
 }
 
-// Addresses of a management cluster that is away stay taken. The other one is served meanwhile.
+// Addresses of a management cluster that is away stay allocated. The other cluster is served meanwhile.
 func managementAway(t *testing.T, first, second *scene) {
 	first.offerMany(t, "away")
 	stays, leaves := claim("stays", "IPPool", "away"), claim("leaves", "IPPool", "away")
@@ -56,9 +56,9 @@ func managementAway(t *testing.T, first, second *scene) {
 	first.release(t, stays, late)
 }
 
-// While kcp is away, claims of both clusters wait to be bound and to be released. When it is back, they
-// are, and nothing is left: by a controller that ran meanwhile, and by one that was started again and
-// again, as its Deployment does.
+// While kcp is away, claims of both clusters wait to be bound and to be released. When it is back, this happens, and
+// nothing is left over: with a controller that ran meanwhile, and with one that was started again and again, as by
+// its Deployment.
 func workspaceAway(t *testing.T, first, second *scene) {
 	first.offerMany(t, "outage")
 	var leaving, coming []*capiv1.IPAddressClaim
@@ -92,7 +92,8 @@ func workspaceAway(t *testing.T, first, second *scene) {
 	}
 }
 
-// awaits starts the controller while one of its servers is away: it ends, and says which one.
+// awaits starts the controller while one of its servers is away, and fails the test unless it ends and names that
+// server.
 func (s *scene) awaits(t *testing.T, server string) {
 	t.Helper()
 	for range 2 {
@@ -103,9 +104,9 @@ func (s *scene) awaits(t *testing.T, server string) {
 	}
 }
 
-// A management cluster that was restored from an older copy has forgotten machines that run, and a clone has never known them.
-// Both are noticed, and the addresses are kept until a person releases them.
-func TestLong_Restored(t *testing.T) {
+// A management cluster that was restored from an older copy has forgotten running machines, and a clone never knew
+// them. The controller notices both, and keeps the addresses until a person releases them.
+func TestLong_RestoreKeepsTheAddresses(t *testing.T) {
 	platform := framework.NewPlatform(t).Reconfigured(t, "--sweep-interval=500ms", "--orphan-min-age=1s")
 	platform.StartController(t)
 	tenant := platform.Tenant(t)

@@ -1,6 +1,6 @@
-// Package capi shows that the machines of Cluster API get their addresses, on a real Kubernetes with
-// the kinds of Cluster API, from pools there and from those of a workspace of a real kcp. The controllers
-// of Cluster API do not run: the tests do what they do.
+// Package capi shows that the machines of Cluster API get their addresses, on a real Kubernetes with the kinds of
+// Cluster API. The pools are in that cluster, or in a workspace of a real kcp. The controllers of Cluster API do not
+// run: the tests act for them.
 package capi
 
 import (
@@ -65,7 +65,7 @@ func TestClusterAPI(t *testing.T) {
 	cluster.WaitVerified(t)
 }
 
-// What docs/cluster-api.md shows works.
+// The example in docs/cluster-api.md works.
 func example(t *testing.T, s *scene) {
 	must.Do(t, workspaces.Apply(t.Context(), s.admin, shown(t)))
 	machine := claim("worker-0", "IPPool", "machines")
@@ -76,7 +76,8 @@ func example(t *testing.T, s *scene) {
 	s.release(t, machine)
 }
 
-// A claim gets an IPAddress as the contract asks for it, and gives it back. A pool in a workspace owns nothing in another cluster.
+// A claim gets an IPAddress as the contract demands, and releases it. A pool in a workspace owns nothing in another
+// cluster.
 func bind(t *testing.T, s *scene) {
 	start, gateway, cidr := s.network(t, 28)
 	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
@@ -120,7 +121,7 @@ func bind(t *testing.T, s *scene) {
 	})
 }
 
-// A class finds the pool, of either family.
+// A claim by class gets an address of a pool of that class, in either family.
 func class(t *testing.T, s *scene) {
 	framework.Create(t, s, gen.Class("machines6", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(64)), gen.Pool("machines6", gen.CIDR("2001:db8::/64"), gen.Backs("machines6"), gen.Gateway("2001:db8::1", 0)))
 	machine := claim("class", "IPClass", "machines6")
@@ -132,7 +133,7 @@ func class(t *testing.T, s *scene) {
 	s.release(t, machine)
 }
 
-// Claims that come together get an address each.
+// Claims that are made at the same time get an address each.
 func parallel(t *testing.T, s *scene) {
 	_, gateway, cidr := s.network(t, 24)
 	s.offer(t, gen.Pool("parallel", gen.CIDR(cidr), gen.Gateway(gateway, 0)))
@@ -158,7 +159,7 @@ func parallel(t *testing.T, s *scene) {
 	s.release(t, machines...)
 }
 
-// A claim of a full pool waits, says so, and gets the address that is given back.
+// A claim of a full pool waits, says so, and gets the address that is released.
 func exhausted(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "full"))
 	first, second := claim("first", "IPPool", "full"), claim("second", "IPPool", "full")
@@ -173,7 +174,7 @@ func exhausted(t *testing.T, s *scene) {
 	s.release(t, second)
 }
 
-// A claim of a pool that is not there waits for it. It can be deleted meanwhile.
+// A claim of a missing pool waits for the pool. It can be deleted meanwhile.
 func missingPool(t *testing.T, s *scene) {
 	waits, goes := claim("waits", "IPPool", "missing"), claim("goes", "IPClass", "missing")
 	framework.Create(t, s, waits, goes)
@@ -185,7 +186,7 @@ func missingPool(t *testing.T, s *scene) {
 	s.release(t, waits)
 }
 
-// A claim of another provider's pool is left alone.
+// A claim for a pool of another provider is left alone.
 func others(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "others"))
 	other := claim("other", "InClusterIPPool", "others")
@@ -197,8 +198,8 @@ func others(t *testing.T, s *scene) {
 	framework.WaitGone(t, s, other)
 }
 
-// kubectl ipam check says which machines have no address, and why. Where the pools are in a workspace, it
-// misses nothing else in the management cluster.
+// kubectl ipam check says which machines have no address, and why. If the pools are in a workspace, it does not
+// report that anything else is missing in the management cluster.
 func checked(t *testing.T, s *scene) {
 	machine := claim("checked", "IPPool", "checked")
 	framework.Create(t, s, machine)
@@ -210,7 +211,7 @@ func checked(t *testing.T, s *scene) {
 	s.release(t, machine)
 }
 
-// checks compares what kubectl ipam check says of machines.
+// checks compares the report of kubectl ipam check on machines.
 func (s *scene) checks(t *testing.T, result, found string) {
 	t.Helper()
 	var cli framework.CLI
@@ -232,18 +233,17 @@ func (s *scene) checks(t *testing.T, result, found string) {
 	}
 }
 
-// definitions are the kinds of Cluster API that the controller reads.
+// definitions are the files of the kinds of Cluster API that the controller reads.
 var definitions = []string{
 	"cluster.x-k8s.io_clusters.yaml", "ipam.cluster.x-k8s.io_ipaddressclaims.yaml", "ipam.cluster.x-k8s.io_ipaddresses.yaml",
 }
 
-// install installs the definitions of Cluster API, of the version of the Go types, and waits until
-// they are served.
+// install installs the definitions of Cluster API, in the version of the Go types, and waits until they are served.
 func (s *scene) install(t *testing.T) {
 	t.Helper()
 	version := strings.TrimSpace(output(t, ".", "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api/api"))
 	var module struct{ Dir string }
-	// Outside of this module, go.sum is left alone.
+	// The command runs outside of this module, so that go.sum does not change.
 	answer := output(t, t.TempDir(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@"+version)
 	must.Do(t, json.Unmarshal([]byte(answer), &module))
 	folder := fstest.MapFS{}
@@ -257,14 +257,14 @@ func (s *scene) install(t *testing.T) {
 	})
 }
 
-// shown is the folder of the example.
+// shown returns a folder with the example.
 func shown(t *testing.T) fs.FS {
 	t.Helper()
 	data := must.Get(os.ReadFile("../../config/capi/example.yaml"))(t)
 	return fstest.MapFS{"example.yaml": {Data: data}}
 }
 
-// output is what a command prints.
+// output returns the output of a command.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)

@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An IPAddress and an IPClaim that a user deletes stay until the claim goes.
+// An IPAddress or IPClaim that a user deletes stays until its IPAddressClaim is gone.
 func protected(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "protected"))
 	machine := claim("protected", "IPPool", "protected")
@@ -37,14 +37,14 @@ func protected(t *testing.T, s *scene) {
 	s.release(t, waits)
 }
 
-// strip takes the finalizers off an object, as clusterctl does to objects that it has moved.
+// strip removes the finalizers of an object, as clusterctl does with objects that it has moved.
 func (s *scene) strip(t *testing.T, object client.Object) {
 	t.Helper()
 	must.Do(t, s.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
-// clusterctl moves claims and their IPAddresses here, while their Cluster is paused. They keep their
-// addresses, which are not given to other claims meanwhile.
+// clusterctl moves claims and their IPAddresses here, while their Cluster is paused. The claims keep their addresses,
+// and no other claim gets these meanwhile.
 func movedHere(t *testing.T, s *scene) {
 	start, _, cidr := s.network(t, 28)
 	pool := gen.Pool("target", gen.CIDR(cidr))
@@ -80,7 +80,7 @@ func movedHere(t *testing.T, s *scene) {
 	s.release(t, machine, scaled)
 }
 
-// clusterctl deletes what it has moved away, and takes the finalizers off. The address is free then.
+// clusterctl deletes what it has moved away, and removes the finalizers. Then the address is free.
 func movedAway(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "origin"))
 	cluster, machine := workload("leaves", false), claimOf("leaves", "leaves", "origin")
@@ -101,7 +101,7 @@ func movedAway(t *testing.T, s *scene) {
 	s.release(t, next)
 }
 
-// A controller that is killed in between leaves nothing behind, and gives nothing twice.
+// A controller that is killed in the middle of its work leaves nothing behind, and gives no address twice.
 func killed(t *testing.T, s *scene) {
 	_, _, cidr := s.network(t, 24)
 	pool := gen.Pool("killed", gen.CIDR(cidr))
@@ -118,7 +118,7 @@ func killed(t *testing.T, s *scene) {
 			}
 			leave = append(leave, machine)
 		}
-		s.address(t, stay[len(stay)-3]) // the controller is in the middle of the others
+		s.address(t, stay[len(stay)-3]) // the controller is still serving the others
 		for _, machine := range leave[len(leave)-3:] {
 			framework.Delete(t, s, machine)
 		}
@@ -148,7 +148,7 @@ func killed(t *testing.T, s *scene) {
 	s.release(t, stay...)
 }
 
-// A claim of a Cluster that is not there waits for it. One that is deleted does not.
+// A claim of a Cluster that does not exist waits for the Cluster. If the claim is deleted, it does not wait.
 func missingCluster(t *testing.T, s *scene) {
 	s.offerMany(t, "clusterless")
 	early := claimOf("late", "early", "clusterless")
@@ -167,7 +167,7 @@ func missingCluster(t *testing.T, s *scene) {
 	s.release(t, early, labelled)
 }
 
-// A claim of a paused Cluster waits until it is not.
+// A claim of a paused Cluster waits until the Cluster is no longer paused.
 func paused(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "paused"))
 	cluster, machine := workload("paused", true), claimOf("paused", "paused", "paused")
@@ -195,7 +195,7 @@ func pausedWhileDeleted(t *testing.T, s *scene) {
 	s.nothingLeft(t, machine)
 }
 
-// The annotation pauses a claim by itself, and a Cluster.
+// The annotation pauses a single claim, and on a Cluster it pauses the Cluster.
 func pausedByAnnotation(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "annotated"))
 	cluster := workload("annotated", false)

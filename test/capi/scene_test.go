@@ -22,18 +22,17 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// scene is the management cluster. As a client it is its admin, who does what Cluster API's own
-// controllers do.
+// scene is the management cluster. It is a client of the cluster's admin, who acts as Cluster API's own controllers.
 type scene struct {
 	client.Client
 	admin *rest.Config
 	// controller gives machines their addresses.
 	controller controller
-	// platform has the ledger.
+	// platform is the platform that has the ledger.
 	platform *framework.Platform
-	// pools is a client of where IPPools and IPClaims are: of the management cluster, or of a workspace.
+	// pools is a client of the place of IPPools and IPClaims: the management cluster, or a workspace.
 	pools client.WithWatch
-	// beside is set if that is a workspace, and management is the cluster then.
+	// beside is set if the pools are in a workspace. Then management is the cluster.
 	beside     bool
 	management *framework.Management
 }
@@ -44,7 +43,7 @@ type controller interface {
 	KillController(t testing.TB)
 }
 
-// newScene is a management cluster that is the platform, too.
+// newScene returns a management cluster that is the platform, too.
 func newScene(t *testing.T, cluster *framework.Platform) *scene {
 	t.Helper()
 	s := &scene{admin: cluster.AdminConfig(t), controller: cluster, platform: cluster}
@@ -53,7 +52,7 @@ func newScene(t *testing.T, cluster *framework.Platform) *scene {
 	return s
 }
 
-// clientOf is a client that knows all kinds.
+// clientOf returns a client that knows all kinds.
 func clientOf(t *testing.T, access *rest.Config) client.WithWatch {
 	t.Helper()
 	scheme := must.Get(controllers.Scheme())(t)
@@ -66,22 +65,22 @@ func (s *scene) offer(t *testing.T, pool *ipamv1alpha1.IPPool) {
 	framework.Allocate(t, s.pools, pool)
 }
 
-// offerMany does so with 16 addresses.
+// offerMany makes a pool with 16 addresses, and waits until it has its block.
 func (s *scene) offerMany(t *testing.T, name string) {
 	t.Helper()
 	_, _, cidr := s.network(t, 28)
 	s.offer(t, gen.Pool(name, gen.CIDR(cidr)))
 }
 
-// pool is a pool with one address to give, 2, beside its gateway, 1.
+// pool returns a pool of four addresses: address 1 is its gateway, and only address 2 can be given.
 func (s *scene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 	t.Helper()
 	_, gateway, cidr := s.network(t, 30)
 	return gen.Pool(name, gen.CIDR(cidr), gen.Gateway(gateway, 0))
 }
 
-// network is address space of a length that no other test uses: its first three bytes, its gateway
-// and its CIDR.
+// network returns address space that no other test uses, of a prefix length: its first three bytes, its gateway and
+// its CIDR.
 func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr ipamv1alpha1.CIDR) {
 	t.Helper()
 	var a, b int
@@ -90,7 +89,7 @@ func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr i
 	return start, start + "1", ipamv1alpha1.CIDR(fmt.Sprintf("%s0/%d", start, length))
 }
 
-// claim is an IPAddressClaim for a pool of ours.
+// claim returns an IPAddressClaim for a pool of ours.
 func claim(name, kind, pool string) *capiv1.IPAddressClaim {
 	return &capiv1.IPAddressClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
@@ -100,14 +99,14 @@ func claim(name, kind, pool string) *capiv1.IPAddressClaim {
 	}
 }
 
-// claimOf is an IPAddressClaim of a Cluster, for an IPPool.
+// claimOf returns an IPAddressClaim of a Cluster, for an IPPool.
 func claimOf(cluster, name, pool string) *capiv1.IPAddressClaim {
 	made := claim(name, "IPPool", pool)
 	made.Spec.ClusterName = cluster
 	return made
 }
 
-// workload is a Cluster.
+// workload returns a Cluster.
 func workload(name string, paused bool) *clusterv1.Cluster {
 	return &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
@@ -121,8 +120,8 @@ func (s *scene) pause(t *testing.T, cluster *clusterv1.Cluster, paused bool) {
 	framework.Update(t, s, cluster, func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = &paused })
 }
 
-// servedWithin is how long a claim may wait for an address that another one has given back: if a CREATE was
-// not answered in time, as on a busy machine, its block is kept for 75 seconds.
+// servedWithin is how long a claim may wait for an address that another claim has released. If a CREATE was not
+// answered in time, as on a busy machine, its block is kept for 75 seconds.
 const servedWithin = 3 * time.Minute
 
 // address waits until a claim is Ready, and returns its IPAddress.
@@ -145,7 +144,7 @@ func (s *scene) address(t *testing.T, claim *capiv1.IPAddressClaim) *capiv1.IPAd
 	return address
 }
 
-// refused waits until a claim says why it has no address.
+// refused waits until a claim gives the reason why it has no address.
 func (s *scene) refused(t *testing.T, claim *capiv1.IPAddressClaim, reason string) {
 	t.Helper()
 	framework.WaitFor(t, s, claim, func(claim *capiv1.IPAddressClaim) error {
@@ -157,7 +156,7 @@ func (s *scene) refused(t *testing.T, claim *capiv1.IPAddressClaim, reason strin
 	})
 }
 
-// ipClaim reads the IPClaim of a claim; false if there is none.
+// ipClaim reads the IPClaim of an IPAddressClaim; false if there is none.
 func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alpha1.IPClaim, bool) {
 	t.Helper()
 	list := &ipamv1alpha1.IPClaimList{}
@@ -175,7 +174,7 @@ func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alph
 	return &ipamv1alpha1.IPClaim{}, false
 }
 
-// origin is the identity of the management cluster.
+// origin returns the identity of the management cluster.
 func (s *scene) origin(t *testing.T) string {
 	t.Helper()
 	system := &corev1.Namespace{}
@@ -183,8 +182,8 @@ func (s *scene) origin(t *testing.T) string {
 	return string(system.UID)
 }
 
-// untouched fails the test if the controller has written anything for a claim. Let the controller
-// pass it first: see [scene.passed].
+// untouched fails the test if the controller has written anything for a claim. Call passed before, so that the
+// controller has reconciled the claim.
 func (s *scene) untouched(t *testing.T, claim *capiv1.IPAddressClaim) {
 	t.Helper()
 	framework.Read(t, s, claim)
@@ -196,8 +195,7 @@ func (s *scene) untouched(t *testing.T, claim *capiv1.IPAddressClaim) {
 	}
 }
 
-// passed waits until the controller has served a claim that was made after all before, and gives its
-// address back.
+// passed waits until the controller has served a claim that was made after all others, and releases its address.
 func (s *scene) passed(t *testing.T, name, pool string) {
 	t.Helper()
 	probe := claim(name, "IPPool", pool)
@@ -218,7 +216,7 @@ func (s *scene) release(t *testing.T, claims ...*capiv1.IPAddressClaim) {
 	}
 }
 
-// nothingLeft fails the test if a claim that is gone has left anything.
+// nothingLeft fails the test if a deleted claim has left anything behind.
 func (s *scene) nothingLeft(t *testing.T, claim *capiv1.IPAddressClaim) {
 	t.Helper()
 	address := &capiv1.IPAddress{}

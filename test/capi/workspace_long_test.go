@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The contract holds as far as it can with pools in a workspace of kcp. The tests share one workspace
-// and two management clusters; kcp and the clusters go away in between, so nothing runs beside them.
+// With pools in a workspace of kcp, the contract holds as far as possible. The tests share one workspace and two
+// management clusters. They stop kcp and the clusters in between, so no other test runs meanwhile.
 func TestLong_Workspace(t *testing.T) {
 	platform := framework.NewPlatform(t).Reconfigured(t, "--sweep-interval=500ms", "--orphan-min-age=1s")
 	platform.StartController(t)
@@ -62,7 +62,7 @@ func TestLong_Workspace(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// consumer is the access of a service account in the workspace of a tenant that may claim there.
+// consumer returns the access of a service account that may make claims in the workspace of a tenant.
 func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
 	t.Helper()
 	owner := clientOf(t, tenant.OwnerConfig(t))
@@ -79,8 +79,8 @@ func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
 	return access
 }
 
-// newSceneBeside is a management cluster whose pools are in the workspace of a tenant. Its controller
-// starts before Cluster API is installed.
+// newSceneBeside returns a management cluster whose pools are in the workspace of a tenant. Its controller starts
+// before Cluster API is installed.
 func newSceneBeside(t *testing.T, tenant *framework.Tenant, account *rest.Config, platform *framework.Platform) *scene {
 	t.Helper()
 	management := framework.NewManagement(t, account)
@@ -93,8 +93,8 @@ func newSceneBeside(t *testing.T, tenant *framework.Tenant, account *rest.Config
 	return s
 }
 
-// A class of the platform leads to the pools of the workspace that back it. Those of the platform,
-// whose gateways cannot be read, are not served.
+// A class of the platform leads to the pools of the workspace that serve it. Pools of the platform, whose gateways
+// cannot be read, are not used.
 func classBeside(t *testing.T, s *scene) {
 	_, gateway, cidr := s.network(t, 30)
 	framework.Create(t, s.platform, gen.Class("machines", gen.DefaultLength(32)))
@@ -112,7 +112,7 @@ func classBeside(t *testing.T, s *scene) {
 	s.release(t, machine, more)
 }
 
-// The label by which an IPClaim is found is put back.
+// If the label by which an IPClaim is found is removed, the controller puts it back.
 func label(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "label"))
 	machine := claim("label", "IPPool", "label")
@@ -126,7 +126,7 @@ func label(t *testing.T, s *scene) {
 	s.release(t, machine)
 }
 
-// What clusterctl moves away while the controller is down is given back when it starts.
+// If clusterctl moves claims away while the controller is down, the controller releases them when it starts.
 func movedAwayUnseen(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "unseen"))
 	machine := claim("unseen", "IPPool", "unseen")
@@ -146,8 +146,8 @@ func movedAwayUnseen(t *testing.T, s *scene) {
 	s.nothingLeft(t, machine)
 }
 
-// With --namespace the controller serves the claims of that namespace. In another one, a claim gets no
-// address, and one that is deleted keeps its own. Without the flag both are served.
+// With --namespace, the controller serves the claims of that namespace. A claim in another namespace gets no address,
+// and one that is deleted there keeps its address. Without the flag, both are served.
 func namespaced(t *testing.T, s *scene) {
 	s.offerMany(t, "scope")
 	framework.Create(t, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})

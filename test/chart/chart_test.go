@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// By its defaults the chart equals the overlays, with the image of the version.
-func TestChart_IsTheOverlays(t *testing.T) {
+// With its default values, the chart equals the overlays, with the image of the version.
+func TestChart_EqualsTheOverlays(t *testing.T) {
 	t.Parallel()
 	for mode, overlay := range overlays {
 		got, err := rendered(t, namespace, map[string]any{"mode": mode})
@@ -35,7 +35,7 @@ func TestChart_IsTheOverlays(t *testing.T) {
 		if err != nil {
 			t.Fatalf("objects: %v", err)
 		}
-		// Beside them it says which mode it is, and keeps the API when the release goes.
+		// In addition, the chart says which mode it has, and keeps the API when the release goes.
 		delete(got, "ConfigMap/ipam-chart")
 		for name := range want {
 			if strings.HasPrefix(name, "CustomResourceDefinition/") {
@@ -56,8 +56,8 @@ func TestChart_IsTheOverlays(t *testing.T) {
 	}
 }
 
-// The README names every value, and every value has a setting.
-func TestChart_ReadmeAndSettings(t *testing.T) {
+// The README names every value, and settings has a setting for each.
+func TestChart_ExplainsAndTestsEachValue(t *testing.T) {
 	t.Parallel()
 	readme := must.Get(helm(t, "show", "readme", archive))(t)
 	values := map[string]any{}
@@ -81,8 +81,8 @@ func TestChart_ReadmeAndSettings(t *testing.T) {
 	}
 }
 
-// What cannot work is refused, with what to write instead.
-func TestChart_Refuses(t *testing.T) {
+// The chart refuses values that cannot work, and says what to write instead.
+func TestChart_RefusesValuesThatCannotWork(t *testing.T) {
 	t.Parallel()
 	if _, err := rendered(t, "default", nil); err == nil || !strings.Contains(err.Error(), "--namespace ipam-system") {
 		t.Errorf("in another namespace: %v; want the one to name", err)

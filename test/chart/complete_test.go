@@ -11,7 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// complete shows the API server the overlay that brings its etcd and its certificates. The kinds of cert-manager are not here.
+// complete sends the API server the overlay that brings its own etcd and certificates. The kinds of cert-manager are
+// missing here.
 func complete(t *testing.T, c client.Client) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 		Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "deploy", "overlays", "ha-complete"))

@@ -1,4 +1,4 @@
-// Package chart tests the Helm chart that tools/install makes of the overlays of config/deploy, with Helm itself.
+// Package chart tests, with Helm itself, the Helm chart that tools/install makes from the overlays of config/deploy.
 package chart
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// root is the folder of this repository, seen from the folder of this package.
+// root is the folder of this repository, relative to the folder of this package.
 const root = "../.."
 
-// overlays are those of config/deploy that the modes are made of.
+// overlays are the overlays of config/deploy from which the modes are made.
 var overlays = map[string]string{"embedded": "dev", "external": "ha", "standalone": "standalone"}
 
 // program is the Helm of tools/helm, and archive the chart as version v1.2.3. TestMain makes both.
@@ -57,7 +57,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// helm runs Helm, and returns its output. The error has its complaints.
+// helm runs Helm, and returns its output. The error contains Helm's messages.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

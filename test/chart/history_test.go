@@ -14,8 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The history is answered by a controller that may ask who the user is and what that user may, to users of a role that the chart brings.
-// Beside a kcp, users and roles are those of the platform workspace: the cluster gets none, where they would be without effect.
+// The controller may ask for the identity and the rights of a user, so that it can answer queries of the history. The
+// chart brings the role for these users. With a kcp, users and roles are those of the platform workspace: in the
+// cluster they would have no effect, so it gets none.
 func TestChart_HistoryHasItsRoles(t *testing.T) {
 	t.Parallel()
 	workspace := map[string]map[string]any{}
@@ -64,7 +65,7 @@ func TestChart_HistoryHasItsRoles(t *testing.T) {
 	}
 }
 
-// names reports whether a rule is for a path, for a resource, or for one object of a resource by its name.
+// names reports whether a rule covers a path, a resource, or a single named object of a resource.
 func names(r rbacv1.PolicyRule, group, resource string) bool {
 	if slices.Contains(r.NonResourceURLs, resource) {
 		return true

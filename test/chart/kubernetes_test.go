@@ -22,7 +22,7 @@ import (
 
 const namespace = "ipam-system"
 
-// A real API server takes whatever the chart renders, and a release lives and goes without the loss of a claim.
+// A real API server accepts all that the chart renders, and no claim is lost over the life and the end of a release.
 func TestChart_KeepsClaimsOnKubernetes(t *testing.T) {
 	t.Parallel()
 	cluster := must.Get(local.NewKubernetes(t.Context(), t.TempDir()))(t)
@@ -37,7 +37,8 @@ func TestChart_KeepsClaimsOnKubernetes(t *testing.T) {
 	t.Run("a release", func(t *testing.T) { release(t, c, cluster.Kubeconfig()) })
 }
 
-// values renders each mode with each setting that counts in it, and shows the API server what that changes.
+// values renders each mode with each setting that counts in it, and sends the changed objects to the API server as a
+// dry run.
 func values(t *testing.T, c client.Client) {
 	for mode := range overlays {
 		initial := must.Get(rendered(t, namespace, map[string]any{"mode": mode}))(t)
@@ -67,7 +68,7 @@ func values(t *testing.T, c client.Client) {
 	}
 }
 
-// dryRun sends an object as one to create, which the API server checks and does not store.
+// dryRun sends the CREATE of an object, which the API server checks and does not store.
 func dryRun(t *testing.T, c client.Client, object map[string]any) error {
 	t.Helper()
 	return c.Create(t.Context(), &unstructured.Unstructured{Object: object}, client.DryRunAll, client.FieldValidation("Strict"))
@@ -120,7 +121,7 @@ func release(t *testing.T, c client.Client, kubeconfig string) {
 	stays(t, c, claim)
 }
 
-// stays fails the test unless the claim is there, as it was made.
+// stays fails the test unless the claim still exists unchanged.
 func stays(t *testing.T, c client.Client, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
 	found := &ipamv1alpha1.IPClaim{}
@@ -130,8 +131,8 @@ func stays(t *testing.T, c client.Client, claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// Helm's own linter has nothing against the chart.
-func TestChart_Lints(t *testing.T) {
+// Helm's own linter reports nothing against the chart.
+func TestChart_PassesHelmLint(t *testing.T) {
 	t.Parallel()
 	for mode := range overlays {
 		if _, err := helm(t, "lint", archive, "--strict", "--namespace", namespace, "--set", "mode="+mode); err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// setting is a value of the chart that is not the initial one.
+// setting is a value of the chart that differs from the initial value.
 type setting struct {
 	name  string
 	value any
-	says  string // in the rendered objects
-	modes string // those in which it counts; empty means all
+	says  string // a text in the rendered objects
+	modes string // the modes in which it counts; empty means all
 	needs string // a switch that it needs
 }
 
-// settings are a value other than the initial one for each value of the chart, and the text that it renders.
+// settings has one setting for each value of the chart.
 var settings = []setting{
 	{name: "image.repository", value: "other/ipam", says: "other/ipam:v1.2.3"},
 	{name: "image.tag", value: "v9", says: "registry.example/ipam:v9"},
@@ -62,7 +62,7 @@ func (s setting) in(mode string) map[string]any {
 	return values
 }
 
-// put adds a value by its path of one or two words.
+// put adds a value at a path of one or two words.
 func put(values map[string]any, path string, value any) {
 	group, key, ok := strings.Cut(path, ".")
 	if !ok {

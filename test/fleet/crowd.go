@@ -10,22 +10,22 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Crowd is what is generated: workspaces, in each as many claims, and all are bound to one
-// address each of one pool of the platform, and their records.
+// Crowd generates workspaces, claims and their records. Each workspace has the same number of claims. Each claim is
+// bound to one address, and all addresses are from one pool of the platform.
 type Crowd struct {
 	workspaces, each, shards int
 
 	clusters    []string       // by their numbers
 	numbers     map[string]int // of the clusters
-	recordNames []string       // names of records, by the number of the claim in its workspace
-	names       map[string]int // of records → that number
+	recordNames []string       // the names of records, by the number of the claim in its workspace
+	names       map[string]int // the numbers in recordNames, by the name
 	blocks      []netip.Addr   // by the number of the claim; set before it is served
 
-	claim, record, binding string // JSON with words to be replaced
+	claim, record, binding string // JSON; words with a dollar are replaced
 }
 
-// NewCrowd generates claims, an equal share in each workspace, and spreads the workspaces over
-// shards. Say with Holds which addresses they have, before they are served.
+// NewCrowd generates claims, an equal share in each workspace, and spreads the workspaces over shards. Before they
+// are served, give each claim its address with Holds.
 func NewCrowd(workspaces, claims, shards int) *Crowd {
 	c := &Crowd{
 		workspaces: workspaces, each: claims / workspaces, shards: shards,
@@ -45,13 +45,13 @@ func NewCrowd(workspaces, claims, shards int) *Crowd {
 	return c
 }
 
-// Claims returns how many there are.
+// Claims returns the number of claims.
 func (c *Crowd) Claims() int { return len(c.blocks) }
 
-// Holds says which address a claim has. Not for concurrent use with others of the same claim.
+// Holds says which address a claim has. Calls for the same claim must not be concurrent.
 func (c *Crowd) Holds(claim int, address netip.Addr) { c.blocks[claim] = address }
 
-// Holder names a claim: its UID, logical cluster, namespace and name.
+// Holder returns the identity of a claim: its UID, logical cluster, namespace and name.
 func (c *Crowd) Holder(claim int) (uid, cluster, namespace, name string) {
 	return claimUID(claim), c.clusters[claim/c.each], "default", claimName(claim % c.each)
 }
@@ -105,7 +105,7 @@ func (c claims) find(p place) (int, bool) {
 
 func (c claims) render(i int) []byte { return []byte(os.Expand(c.claim, c.value(i))) }
 
-// value gives the words of a claim and its record.
+// value returns a function that gives the value of a word in a claim or its record.
 func (c *Crowd) value(i int) func(word string) string {
 	return func(word string) string {
 		switch word {
@@ -131,7 +131,7 @@ func (c *Crowd) value(i int) func(word string) string {
 // version returns the resourceVersion of a generated object.
 func version(i int) string { return strconv.Itoa(100 + i%800) }
 
-// records are their IPAllocations.
+// records are the IPAllocations of a crowd.
 type records struct{ *Crowd }
 
 func (c records) span(in scope) (int, int) { return claims(c).span(in) }
@@ -171,7 +171,7 @@ func claimName(k int) string { return fmt.Sprintf("web-%06d", k) }
 
 func claimUID(i int) string { return uid(uint64(i)) }
 
-// clusterName is like those of kcp.
+// clusterName returns a name like those of logical clusters in kcp.
 func clusterName(w int) string {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
 	n := (uint64(w) + 1) * 0x9E3779B97F4A7C15
@@ -183,7 +183,7 @@ func clusterName(w int) string {
 	return string(name)
 }
 
-// uid spreads numbers over all UIDs, as chance would.
+// uid maps numbers to UIDs that are spread as if they were random.
 func uid(n uint64) string {
 	n = (n ^ n>>31) * 0x9E3779B97F4A7C15
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)

@@ -7,10 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kind is one that the stand-in serves.
+// kind is a kind that the stand-in serves.
 type kind struct {
 	group, name, plural string
-	versions            []string // the preferred one first, in which objects are kept
+	versions            []string // the preferred one, in which objects are stored, comes first
 	statusIn            []string // versions with a status subresource
 	namespaced          bool
 }
@@ -39,7 +39,7 @@ var kinds = []kind{
 	{group: webhookGroup, name: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", versions: []string{"v1"}},
 }
 
-// apiVersion is that of one of the kind's versions.
+// apiVersion returns the apiVersion of objects of a version.
 func (k kind) apiVersion(version string) string {
 	if k.group == "" {
 		return version
@@ -47,7 +47,7 @@ func (k kind) apiVersion(version string) string {
 	return k.group + "/" + version
 }
 
-// serves reports whether the kind is served in a version, and its subresource there.
+// serves reports whether the kind is served in a version, with the subresource unless that is empty.
 func (k kind) serves(version, subresource string) bool {
 	if subresource == "" {
 		return slices.Contains(k.versions, version)
@@ -55,7 +55,7 @@ func (k kind) serves(version, subresource string) bool {
 	return subresource == "status" && slices.Contains(k.statusIn, version)
 }
 
-// discover answers the requests that ask what is served. ok is false for any other path.
+// discover answers requests for discovery. ok is false for any other path.
 func discover(w http.ResponseWriter, path []string) (ok bool) {
 	switch {
 	case len(path) == 1 && path[0] == "api":

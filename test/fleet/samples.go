@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// These are the generated objects, as kcp shows those of a tenant that uses kubectl. Words with a dollar are replaced.
+// These are the generated objects, as kcp shows the objects of a tenant who uses kubectl. Words with a dollar are
+// replaced.
 
 const claimJSON = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
 "annotations":{"kcp.io/cluster":"$cluster"},
@@ -59,7 +60,7 @@ const bindingJSON = `{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIBinding","m
 {"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"PermissionClaimsApplied"},
 {"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"PermissionClaimsValid"}],"phase":"Bound"}}`
 
-// compact leaves out the line breaks.
+// compact removes the line breaks.
 func compact(text string) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {

@@ -30,7 +30,7 @@ type Server struct {
 	requests sync.Map // verb and resource → *atomic.Int64
 }
 
-// New makes a server of a platform workspace at a path, and of the workspaces of a crowd.
+// New makes a server for the platform workspace at a path, and for the workspaces of a crowd.
 func New(path string, crowd *Crowd) *Server {
 	s := &Server{
 		platform: place{cluster: "platform00000000", name: path}, crowd: crowd,
@@ -47,8 +47,8 @@ func New(path string, crowd *Crowd) *Server {
 	return s
 }
 
-// Requests counts the requests since the server was made, by verb, resource and extent, such as
-// "LIST ipclaims *" or "GET ipclaims".
+// Requests returns the number of requests since the server was made, by verb, resource and extent, such as "LIST
+// ipclaims *" or "GET ipclaims".
 func (s *Server) Requests() map[string]int64 {
 	counts := map[string]int64{}
 	s.requests.Range(func(name, count any) bool {
@@ -63,7 +63,7 @@ func (s *Server) count(what string) {
 	count.(*atomic.Int64).Add(1)
 }
 
-// request is what a path asks for.
+// request is a parsed path.
 type request struct {
 	*table
 	scope
@@ -123,7 +123,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
-// parse takes the path below a logical cluster apart.
+// parse parses the path below a logical cluster.
 func (s *Server) parse(in scope, path []string) (q request, ok bool) {
 	group := ""
 	switch {
@@ -161,7 +161,7 @@ func (s *Server) get(w http.ResponseWriter, q request) {
 	raw(w, http.StatusOK, q.in(object))
 }
 
-// in returns an object as its kind's version of the request shows it.
+// in returns a stored object in the version of the request.
 func (q request) in(object []byte) []byte {
 	if q.version == q.versions[0] {
 		return object
@@ -216,7 +216,7 @@ func conflict(k kind, name string) *apierrors.StatusError {
 		fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 }
 
-// mismatch names the kind where other errors name the resource, as kcp does.
+// mismatch returns a conflict that names the kind, where other errors name the resource. kcp does the same.
 func mismatch(k kind, name, what string) *apierrors.StatusError {
 	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.name}, name, errors.New("Precondition failed: "+what))
 }
@@ -225,17 +225,17 @@ func exists(k kind, name string) *apierrors.StatusError {
 	return apierrors.NewAlreadyExists(schema.GroupResource{Group: k.group, Resource: k.plural}, name)
 }
 
-// unserved is the answer to a path that leads nowhere: it names no object.
+// unserved answers a path that is not served. The answer names no object.
 func unserved(w http.ResponseWriter) {
 	http.Error(w, "404 page not found", http.StatusNotFound)
 }
 
-// tooOld returns the answer to a revision that is not kept any more.
+// tooOld returns the answer to a request for a revision that is no longer kept.
 func tooOld() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// token returns where the next page of a list begins.
+// token returns the token for the next page of a list.
 func token(revision int64, position int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d:%d", revision, position))
 }
@@ -249,7 +249,7 @@ func parseToken(token string) (revision int64, position int, ok bool) {
 	return revision, position, err == nil && n == 2
 }
 
-// writeList writes a page of a list. next is 0 if there is no other.
+// writeList writes a page of a list. next is 0 on the last page.
 func writeList(w http.ResponseWriter, q request, objects [][]byte, revision int64, next int) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, 1<<16)

@@ -14,20 +14,20 @@ import (
 // place is where an object is.
 type place struct{ cluster, namespace, name string }
 
-// scope is which objects a request is about. Empty fields are no limit.
+// scope bounds the objects of a request. An empty field is no bound.
 type scope struct{ shard, cluster, namespace string }
 
-// crowd are the objects of a kind that are generated when they are read, in an order of theirs.
+// crowd is the generated objects of a kind. They are generated when they are read, and have a fixed order.
 type crowd interface {
-	// span is the range of those that a scope may cover.
+	// span returns the range of objects that a scope may cover.
 	span(in scope) (from, to int)
 	at(i int) place
 	find(p place) (i int, ok bool)
-	// render is the JSON of one, as it was in the beginning.
+	// render returns the JSON of an object in its first state.
 	render(i int) []byte
 }
 
-// nothing is a crowd of none.
+// nothing is a crowd without objects.
 type nothing struct{}
 
 func (nothing) span(scope) (int, int)  { return 0, 0 }
@@ -43,15 +43,15 @@ type event struct {
 	object   []byte
 }
 
-// table holds the objects of a kind: the crowd, and what was changed or added since. The server
-// locks it.
+// table holds the objects of a kind: the crowd, and the objects that were changed or added since. The server locks
+// it.
 type table struct {
 	kind
 	crowd   crowd
 	shardOf func(cluster string) string
 
 	changed map[place][]byte // nil: deleted
-	added   []place          // that are not in the crowd, in the order in which they came
+	added   []place          // places that are not in the crowd, in the order in which they came
 
 	log     []event
 	begin   int64         // the revision before the first event of the log
@@ -69,7 +69,7 @@ func (t *table) covers(in scope, p place) bool {
 		(in.shard == "" || t.shardOf(p.cluster) == in.shard)
 }
 
-// get reads an object; ok is false if there is none.
+// get reads an object; ok is false if it does not exist.
 func (t *table) get(p place) (object []byte, ok bool) {
 	if object, ok := t.changed[p]; ok {
 		return object, object != nil
@@ -80,7 +80,7 @@ func (t *table) get(p place) (object []byte, ok bool) {
 	return nil, false
 }
 
-// put stores an object, or its deletion if it is nil, and notes the event.
+// put stores an object, or its deletion if object is nil, and notes the event.
 func (t *table) put(p place, object []byte, e event) {
 	_, known := t.changed[p]
 	if _, generated := t.crowd.find(p); !known && !generated {
@@ -105,8 +105,8 @@ func (t *table) compact(events int) {
 	t.log = slices.Clone(t.log[events:])
 }
 
-// page lists objects from a position on: those of the crowd have the first positions, those that
-// were added the ones behind. next is 0 at the end. limit 0 is none.
+// page lists objects from a position on. The objects of the crowd have the first positions, and the added objects
+// follow. next is 0 at the end. With limit 0 there is no limit.
 func (t *table) page(in scope, position, limit int) (objects [][]byte, next int) {
 	from, to := t.crowd.span(in)
 	_, size := t.crowd.span(scope{})
@@ -137,8 +137,8 @@ func (t *table) page(in scope, position, limit int) (objects [][]byte, next int)
 	return objects, 0
 }
 
-// since returns the events after a revision, and what tells of more. ok is false if the log does not
-// go back that far.
+// since returns the events after a revision, and a channel that is closed when there are more. ok is false if the log
+// does not reach back that far.
 func (t *table) since(revision int64) (events []event, news <-chan struct{}, ok bool) {
 	t.waiting.Lock()
 	defer t.waiting.Unlock()
@@ -146,7 +146,7 @@ func (t *table) since(revision int64) (events []event, news <-chan struct{}, ok 
 	return t.log[i:], t.news, revision >= t.begin
 }
 
-// bookmarkEvery is how often a watch is told the revision, if it asks for that.
+// bookmarkEvery is how often a watch gets a bookmark with the revision, if it asks for bookmarks.
 const bookmarkEvery = time.Minute
 
 // watcher is a watch that is being served.
@@ -197,7 +197,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
-// tellAll sends all that there is, and a bookmark that says so.
+// tellAll sends all objects that exist, and a bookmark that says so.
 func (s *Server) tellAll(v *watcher) {
 	const page = 1000
 	s.mu.RLock()
@@ -235,11 +235,11 @@ func (v *watcher) bookmark(more string) {
 	object := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null%s}}`,
 		v.apiVersion(v.versions[0]), v.kind.name, v.at, more)
 	v.send("BOOKMARK", []byte(object))
-	_ = v.out.Flush() // the next write tells
+	_ = v.out.Flush() // the next write returns the error
 	_ = v.Flush()
 }
 
-// expire ends the watch of a revision that is not kept any more.
+// expire ends a watch whose revision is no longer kept.
 func (v *watcher) expire() {
 	status := tooOld().ErrStatus
 	status.Kind, status.APIVersion = "Status", "v1"

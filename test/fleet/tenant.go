@@ -21,7 +21,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Claim makes a claim in a workspace, as a tenant would, and returns when it is bound.
+// Claim makes a claim in a workspace, as a tenant would, and returns once it is bound.
 func (s *Server) Claim(ctx context.Context, workspace int, claim *ipamv1alpha1.IPClaim) error {
 	text, err := json.Marshal(claim)
 	if err != nil {
@@ -56,8 +56,7 @@ func (s *Server) Claim(ctx context.Context, workspace int, claim *ipamv1alpha1.I
 // identity is the hash of the APIExport's identity, which the bindings name too.
 const identity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
 
-// Furnish makes the APIExport of the platform and its endpoints, at the URL that the server is
-// reached by.
+// Furnish makes the APIExport of the platform, and its endpoints at the URL of the server.
 func (s *Server) Furnish(url string) error {
 	conditions := `[{"type":"APIExportValid","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"PartitionValid","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]`
 	endpoints := make([]map[string]string, 0, s.crowd.shards)
@@ -108,9 +107,8 @@ func (s *Server) make(table, cluster string, text []byte) error {
 	return nil
 }
 
-// Ask asks the webhook that the controller has registered what the CREATE of a claim in a workspace
-// would be answered with, as kcp asks it, and returns the claim with that answer. It does not store the
-// claim, whose block the controller frees in time.
+// Ask asks the controller's registered webhook about the CREATE of a claim in a workspace, as kcp would. It returns
+// the claim with the answer. It does not store the claim, so the controller frees the claim's block after a while.
 func (s *Server) Ask(ctx context.Context, workspace int, claim *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
 	webhook, err := s.registered()
 	if err != nil {
@@ -147,7 +145,7 @@ func (s *Server) Ask(ctx context.Context, workspace int, claim *ipamv1alpha1.IPC
 	return answered, json.Unmarshal(object, answered)
 }
 
-// registered returns the way to the webhook that answers CREATE.
+// registered returns how to reach the webhook that answers CREATE.
 func (s *Server) registered() (*admissionregistrationv1.WebhookClientConfig, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -167,7 +165,7 @@ func (s *Server) registered() (*admissionregistrationv1.WebhookClientConfig, err
 	return nil, errors.New("no webhook for CREATE is registered")
 }
 
-// call sends a review to a webhook, and reads the answer into it.
+// call sends a review to a webhook, and reads the answer into the review.
 func call(ctx context.Context, webhook *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview) error {
 	body, err := json.Marshal(review)
 	if err != nil {

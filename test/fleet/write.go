@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// write creates, changes or deletes an object. What is written to events goes nowhere.
+// write creates, changes or deletes an object. Events are accepted, and not stored.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, q request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, q request) {
 	raw(w, code, q.in(after))
 }
 
-// toJSON returns an object of Kubernetes as JSON, which client-go has sent as protobuf.
+// toJSON returns an object of Kubernetes as JSON. client-go has sent it as protobuf.
 func toJSON(body []byte) ([]byte, error) {
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func parseObject(body []byte) (*unstructured.Unstructured, *apierrors.StatusErro
 	return object, nil
 }
 
-// commit stores an object at the next revision, and tells the watches.
+// commit stores an object at the next revision, and notifies the watches.
 func (s *Server) commit(q request, p place, kind string, object *unstructured.Unstructured) []byte {
 	s.revision++
 	object.SetResourceVersion(strconv.FormatInt(s.revision, 10))
@@ -157,8 +157,8 @@ func (s *Server) change(q request, method string, body []byte, dry bool) ([]byte
 	return s.commit(q, q.place(), "MODIFIED", after), nil
 }
 
-// keep returns the object with what a request may change: the status by its subresource, all else
-// without one.
+// keep returns the object with those changes that the request may make: with its subresource the status, without one
+// all else.
 func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	after := before.DeepCopy()
 	if q.subresource == "status" {

@@ -1,7 +1,7 @@
-// Package guide types what the pages for beginners say, on a fresh kcp, and expects
-// what they show.
+// Package guide types the commands of the pages for beginners, on a fresh kcp, and compares the output with the
+// pages.
 //
-// The language of a fenced block decides what becomes of it:
+// The language of a fenced block decides what happens with it:
 //
 //	sh             is typed, in the page's order, into one shell; no command may fail
 //	sh background  is typed into a shell of its own, where it goes on until the test ends

@@ -13,8 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// On a kcp that somebody else has started; it stands in for the cluster that the controller is
-// deployed to as well, as far as that runs no pods.
+// The pages hold on a kcp that is already running. It also stands in for the cluster to which the controller is
+// deployed, as far as no pods need to run.
 func TestLong_PagesHoldOnAKCP(t *testing.T) {
 	kcp, err := local.NewKCP(t.Context(), t.TempDir())
 	if err == nil {
@@ -36,8 +36,8 @@ func TestLong_PagesHoldOnAKCP(t *testing.T) {
 	p.follow(t, "docs/deploy.md", "")
 }
 
-// Without kcp: make run-standalone, then a Kubernetes that somebody else has started, which takes the manifests of the
-// overlay as well.
+// The pages hold without kcp: with make run-standalone, and then with a Kubernetes that is already running, which
+// also accepts the manifests of the overlay.
 func TestLong_PagesHoldWithoutKCP(t *testing.T) {
 	cluster := must.Get(local.NewKubernetes(t.Context(), t.TempDir()))(t)
 	t.Cleanup(func() {

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// From nothing: make run, what getting-started does with it, and what the pages do that
-// say that they run against it.
+// The pages that start from nothing hold: make run, the steps of getting-started after it, and the pages that say
+// that they run against it.
 func TestFromNothing(t *testing.T) {
 	p := newPlace(t)
 	p.follow(t, "docs/getting-started.md", "Install")
@@ -32,7 +32,7 @@ func TestFromNothing(t *testing.T) {
 	p.follow(t, "docs/operate.md", "")
 }
 
-// examples runs what kubectl ipam --help shows as examples, with a context of make run.
+// examples runs the examples in kubectl ipam --help, with a context of make run.
 func (p place) examples(t *testing.T, context string) {
 	t.Helper()
 	shell := p.open(t)
@@ -48,8 +48,8 @@ kubectl ipam claim release app
 	}
 }
 
-// newPlace returns a clone of the repository, what is not committed yet included, and an
-// environment in which go installs programs for it alone.
+// newPlace returns a clone of the repository, with uncommitted changes, and an environment in which go installs
+// programs only for that clone.
 func newPlace(t *testing.T, env ...string) place {
 	t.Helper()
 	root := must.Get(local.ModuleRoot())(t)
@@ -65,7 +65,7 @@ func newPlace(t *testing.T, env ...string) place {
 		"GOBIN="+programs, "PATH="+strings.Join(path, string(filepath.ListSeparator)))...)}
 }
 
-// copied copies a file, with its mode. One that git lists and nobody has any more is left out.
+// copied copies a file with its mode. A file that git lists but that does not exist is left out.
 func copied(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ type block struct {
 
 var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
-// blocksOf returns the commands of a page; with a heading, of that chapter.
+// blocksOf returns the commands of a page. With a heading, it returns only those of that chapter.
 func blocksOf(t *testing.T, page, heading string) []block {
 	t.Helper()
 	data := must.Get(os.ReadFile(page))(t)
@@ -129,7 +129,7 @@ func blocksOf(t *testing.T, page, heading string) []block {
 	return blocks
 }
 
-// isLine reports whether a line is what a page shows, whatever the width of columns.
+// isLine reports whether a line is the line that the page shows, whatever the width of columns.
 func (b block) isLine(line string) bool {
 	return strings.Join(strings.Fields(line), " ") == strings.Join(strings.Fields(b.prints), " ")
 }

@@ -21,15 +21,15 @@ import (
 // patience is how long a block may take, on a busy machine that compiles in it.
 const patience = 5 * time.Minute
 
-// lastLines is how much is told of a shell when the test has failed.
+// lastLines is how many lines of a shell are shown if the test has failed.
 const lastLines = 40
 
-// done is the line after the last one of a block.
+// done is printed after the last line of a block.
 const done = "-- the block is done --"
 
 func isDone(line string) bool { return line == done }
 
-// place is where commands are typed.
+// place is a folder and an environment for commands.
 type place struct {
 	dir string
 	env []string
@@ -40,16 +40,16 @@ type shell struct {
 	in   io.WriteCloser
 	out  *bufio.Scanner
 	cmd  *exec.Cmd
-	rest []string      // what was printed since nobody looks for a line
-	left chan struct{} // closed when the rest is complete; nil while somebody looks
+	rest []string      // what was printed after leave
+	left chan struct{} // closed when rest is complete; nil before leave
 }
 
-// open starts a shell. It ends with the test, and before if its input or a command does.
+// open starts a shell. It ends with the test, or earlier if its input ends or a command fails.
 func (p place) open(t *testing.T) *shell {
 	t.Helper()
 	cmd := exec.Command("bash", "-e") //nolint:noctx // It ends by its input, and by interrupt.
 	cmd.Dir, cmd.Env = p.dir, p.env
-	// A process group of its own is what Ctrl-C would reach.
+	// Ctrl-C would reach exactly this process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in := must.Get(cmd.StdinPipe())(t)
 	read, write, err := os.Pipe()
@@ -69,8 +69,8 @@ func (p place) open(t *testing.T) *shell {
 	return s
 }
 
-// typed has the commands run, and a last line printed after them. The commands have no
-// input: what is typed is not for them to read.
+// typed lets the shell run the commands, and print a last line after them. The commands cannot read what is typed:
+// their input is empty.
 func (s *shell) typed(t *testing.T, b block, last string) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "block.sh")
@@ -78,8 +78,8 @@ func (s *shell) typed(t *testing.T, b block, last string) {
 	must.Get(fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last))(t)
 }
 
-// until reads what is printed, up to the line that is looked for. There is none if the
-// shell ends before, or does not get there in time.
+// until reads the output up to the line for which isLast is true. found is false if the shell ends before, or takes
+// too long.
 func (s *shell) until(t *testing.T, isLast func(string) bool) (lines []string, found bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -94,7 +94,7 @@ func (s *shell) until(t *testing.T, isLast func(string) bool) (lines []string, f
 	return lines, false
 }
 
-// leave reads what else is printed, so that nothing has to wait for a reader.
+// leave reads all further output, so that no command has to wait for a reader.
 func (s *shell) leave() {
 	s.left = make(chan struct{})
 	go func() {
@@ -105,7 +105,7 @@ func (s *shell) leave() {
 	}()
 }
 
-// end does as Ctrl-C, and waits until all that the shell has started is gone.
+// end acts like Ctrl-C, and waits until all processes of the shell are gone.
 func (s *shell) end(t *testing.T) {
 	t.Helper()
 	s.signal(syscall.SIGINT)
@@ -122,11 +122,11 @@ func (s *shell) end(t *testing.T) {
 	}
 }
 
-// signal reaches all that the shell has started, as long as it is there.
+// signal sends a signal to all processes of the shell, as long as the shell exists.
 func (s *shell) signal(signal syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, signal) }
 
-// goesOn runs a block that is not to end, and returns when it has printed what the page
-// shows, if the page shows anything.
+// goesOn runs a block that goes on, and returns once the block has printed what the page shows, if the page shows
+// anything.
 func (s *shell) goesOn(t *testing.T, b block) {
 	t.Helper()
 	s.typed(t, b, "")
@@ -139,7 +139,7 @@ func (s *shell) goesOn(t *testing.T, b block) {
 	}
 }
 
-// follow does what a chapter of a page says; with no heading, the whole page.
+// follow runs the commands of a chapter of a page, or of the whole page if heading is empty.
 func (p place) follow(t *testing.T, page, heading string) {
 	t.Helper()
 	main := p.open(t)

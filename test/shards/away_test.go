@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// sweeping has a controller look for orphans all the time.
+// sweeping makes a controller look for orphans all the time.
 var sweeping = []string{"--sweep-interval=500ms", "--orphan-min-age=1s"}
 
 // scene is a platform, and a tenant on each shard with bound claims from one pool.
@@ -46,8 +46,7 @@ func (s *scene) more(tenant *framework.Tenant, count int) []*ipamv1alpha1.IPClai
 	return bind(s.T, tenant, count, gen.OfClass(s.pool.Name))
 }
 
-// holds waits until exactly the blocks of the claims of the scene are taken in the pool,
-// and so many others.
+// holds waits until exactly the blocks of the scene's claims and of the others are allocated in the pool.
 func (s *scene) holds(others ...*ipamv1alpha1.IPClaim) {
 	s.Helper()
 	all := slices.Concat(s.near, s.far, others)
@@ -55,7 +54,7 @@ func (s *scene) holds(others ...*ipamv1alpha1.IPClaim) {
 	waitHeld(s.T, s.platform, s.pool, len(all))
 }
 
-// drops deletes the first of the claims that a tenant has.
+// drops deletes the first of a tenant's claims, and returns it.
 func (s *scene) drops(tenant *framework.Tenant, claims *[]*ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	dropped := (*claims)[0]
@@ -64,8 +63,8 @@ func (s *scene) drops(tenant *framework.Tenant, claims *[]*ipamv1alpha1.IPClaim)
 	return dropped
 }
 
-// keeps fails the test unless the claims of the shard that was away have the blocks they
-// had, and waits until its tenant is served as before.
+// keeps fails the test unless the claims of the shard that was away have their former blocks, and waits until the
+// tenant is served as before.
 func (s *scene) keeps() {
 	s.Helper()
 	s.unchanged(s.there, s.far)
@@ -75,7 +74,7 @@ func (s *scene) keeps() {
 	s.platform.WaitVerified(s)
 }
 
-// unchanged fails the test unless the claims of a tenant are bound to the blocks that they had.
+// unchanged fails the test unless the claims of a tenant are bound to their former blocks.
 func (s *scene) unchanged(tenant *framework.Tenant, claims []*ipamv1alpha1.IPClaim) {
 	s.Helper()
 	for _, claim := range claims {
@@ -87,8 +86,8 @@ func (s *scene) unchanged(tenant *framework.Tenant, claims []*ipamv1alpha1.IPCla
 	}
 }
 
-// Tenants of both shards are served as one platform's, also while a shard is away, and when it is back. Its claims keep
-// their blocks meanwhile. The steps share a platform, and each start of a shard.
+// Tenants of both shards are served as tenants of one platform, even while a shard is away, and when it is back. That
+// shard's claims keep their blocks. The steps share a platform, and the starts of a shard.
 func TestShards_AreServedAsOne(t *testing.T) {
 	n := newNetworks(newScene(t))
 	t.Log("a tenant's pool, shared with the other shard")
@@ -101,8 +100,8 @@ func TestShards_AreServedAsOne(t *testing.T) {
 	n.awayWhenTheControllerStarts()
 }
 
-// awayBesideTheController kills a shard. The other one is served meanwhile, and nothing of the one that is away is freed, however
-// often its claims are not found. When it is back, all is as before.
+// awayBesideTheController kills a shard. The other shard is served meanwhile. Nothing of the lost shard is freed,
+// however often its claims are not found. When it is back, all is as before.
 func (n *networks) awayBesideTheController() {
 	n.Helper()
 	kept := n.makesRanges()
@@ -118,8 +117,9 @@ func (n *networks) awayBesideTheController() {
 	n.deletesRangesOfBoth(kept)
 }
 
-// awayWhenTheControllerStarts starts the controller while a shard is away, and has the endpoint slice leave the shard out before
-// it is back. The block of a claim that was deleted there, seen by nobody, is freed when the slice has the shard again, and no sooner.
+// awayWhenTheControllerStarts starts the controller while a shard is away, and makes the endpoint slice leave the
+// shard out before it is back. The block of a claim that was deleted there unseen is freed when the slice has the
+// shard again, and not earlier.
 func (n *networks) awayWhenTheControllerStarts() {
 	n.Helper()
 	n.platform.StopController(n)

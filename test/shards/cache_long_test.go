@@ -14,10 +14,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A cache server that starts over without data knows no export, no webhook and no policy. A shard that starts again then has
-// none either, until the others start again, too. Nothing is taken for deleted meanwhile. A claim that a tenant stores there with
-// the block of another loses that, and gets one of its own: one that was sent in that time, and one whose body was held back
-// over an unbinding, too.
+// A cache server that starts without data knows no export, no webhook and no policy. If a shard starts again then, it
+// has none either, until the other shards start again, too. Nothing is taken for deleted meanwhile. A claim that a
+// tenant stores there with another claim's block loses that block, and gets a block of its own. So does a claim whose
+// body was held back over an unbinding.
 func TestLong_CacheServerStartsEmpty(t *testing.T) {
 	s := newScene(t)
 	forged := func(name string) *ipamv1alpha1.IPClaim {
@@ -60,9 +60,8 @@ func TestLong_CacheServerStartsEmpty(t *testing.T) {
 	s.platform.WaitVerified(t)
 }
 
-// An endpoint slice that is made while a shard is away does not list it. Nothing is freed that is
-// held there.
-func TestLong_PartitionASliceMadeWhileAShardIsAway(t *testing.T) {
+// An endpoint slice that is made while a shard is away does not list that shard. Nothing that is held there is freed.
+func TestLong_PartitionFreesNothingOnAShardThatIsLeftOut(t *testing.T) {
 	s := newScene(t)
 	framework.KillShard(t, framework.OtherShard)
 	s.remake(1)
@@ -72,7 +71,7 @@ func TestLong_PartitionASliceMadeWhileAShardIsAway(t *testing.T) {
 	s.keeps()
 }
 
-// While the shard of the platform is away for longer than a replica goes without any answer, CREATE is answered in the
+// While the platform's shard is away for longer than a replica goes without any answer, CREATE is answered in
 // workspaces of the other shard, and the controller is ready.
 func TestLong_ThePlatformAway(t *testing.T) {
 	s := newScene(t)
@@ -84,7 +83,7 @@ func TestLong_ThePlatformAway(t *testing.T) {
 		}
 		back = true
 	}
-	defer restore() // the others that this kcp serves need it, too
+	defer restore() // other tests on this kcp need the shard, too
 	killed := time.Now()
 	answered := func(age time.Duration) error {
 		claim := gen.Claim("", gen.OfClass(s.pool.Name), gen.Length(28))
@@ -111,8 +110,8 @@ func TestLong_ThePlatformAway(t *testing.T) {
 	s.keeps()
 }
 
-// Every shard asks the webhooks that are registered in the platform workspace, on one of them.
-func TestLong_Webhooks(t *testing.T) {
+// Each shard asks the webhooks that are registered in the platform workspace, which is on one of them.
+func TestLong_WebhooksAreAskedByEachShard(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)

@@ -33,10 +33,10 @@ func newNetworks(s *scene) *networks {
 	return n
 }
 
-// network is the one that the tenants of each shard have.
+// network is the name of the network that the tenants of each shard have.
 const network = "net"
 
-// ranged returns the claim for the range of the network, and inside one for an address in it.
+// ranged returns the claim for the range of the network. inside returns a claim for an address in it.
 func ranged(name, class string) *ipamv1alpha1.IPClaim {
 	return gen.Claim(name, gen.OfClass(class+"-net"), gen.Within("network", network), gen.ForRange())
 }
@@ -45,7 +45,8 @@ func inside(name, class string) *ipamv1alpha1.IPClaim {
 	return gen.Claim(name, gen.OfClass(class), gen.Within("network", network))
 }
 
-// has creates claims of a tenant, asking again while a busy machine has no answer, and waits until they are bound.
+// has creates claims of a tenant, and waits until they are bound. It repeats a CREATE that a busy machine does not
+// answer.
 func (n *networks) has(tenant *framework.Tenant, claims ...*ipamv1alpha1.IPClaim) {
 	n.Helper()
 	for _, claim := range claims {
@@ -56,7 +57,8 @@ func (n *networks) has(tenant *framework.Tenant, claims ...*ipamv1alpha1.IPClaim
 	framework.WaitBound(n, tenant, claims...)
 }
 
-// gone deletes claims of a tenant, and fails the test unless the pool of a range is gone when its DELETE returns.
+// gone deletes claims of a tenant. It fails the test unless the pool of a range is gone when the DELETE of the range
+// returns.
 func (n *networks) gone(tenant *framework.Tenant, claims ...*ipamv1alpha1.IPClaim) {
 	n.Helper()
 	for _, claim := range claims {
@@ -80,7 +82,7 @@ func (n *networks) poolOf(tenant *framework.Tenant, claim *ipamv1alpha1.IPClaim)
 	return pool, in.Get(n.Context(), client.ObjectKey{Name: claim.Status.PoolRef.Name}, pool)
 }
 
-// isLeft waits until so many addresses of a root pool are in use.
+// isLeft waits until exactly that many addresses of a root pool are in use.
 func (n *networks) isLeft(tenancy string, addresses int) {
 	n.Helper()
 	framework.WaitWhile(n, n.platform, n.roots[tenancy], fmt.Sprintf("want %d addresses allocated", addresses), func(pool *ipamv1alpha1.IPPool) bool {
@@ -88,8 +90,8 @@ func (n *networks) isLeft(tenancy string, addresses int) {
 	})
 }
 
-// areOneOrOneEach fails the test unless a network of one name is one for the tenants of all shards, or one for each tenant, as its
-// class says.
+// areOneOrOneEach fails the test unless a network's name means, as its class says, one network for the tenants of all
+// shards, or one for each tenant.
 func (n *networks) areOneOrOneEach() {
 	n.Helper()
 	for _, class := range []string{"own", "shared"} {
@@ -104,11 +106,12 @@ func (n *networks) areOneOrOneEach() {
 		n.gone(n.here, near)
 		n.gone(n.there, far)
 	}
-	n.isLeft(ipamv1alpha1.RoleProject, 2*256) // which nobody uses for ten minutes
+	n.isLeft(ipamv1alpha1.RoleProject, 2*256) // unused pools, which stay for ten minutes
 	n.isLeft(ipamv1alpha1.RoleAllProjects, 256)
 }
 
-// ranges are the claims for ranges of tenants of both shards, and for an address inside one of the other tenant's.
+// ranges are the claims for ranges of tenants of both shards, and a claim for an address inside a range of the other
+// tenant.
 type ranges struct{ own, shared, far, theirs *ipamv1alpha1.IPClaim }
 
 func (n *networks) makesRanges() ranges {
@@ -119,8 +122,8 @@ func (n *networks) makesRanges() ranges {
 	return r
 }
 
-// deletesRangesAlone fails the test unless, while a shard is away, a range is deleted that nothing of it is in, and one is kept
-// that something of it is in: nobody can say that it is gone.
+// deletesRangesAlone fails the test unless, while a shard is away, a range without claims inside is deleted, and a
+// range that had one inside is kept: nobody can say that this claim is gone.
 func (n *networks) deletesRangesAlone(r ranges) {
 	n.Helper()
 	n.gone(n.here, r.own)
@@ -132,7 +135,8 @@ func (n *networks) deletesRangesAlone(r ranges) {
 	n.has(n.here, inside("near", "shared"))
 }
 
-// deletesRangesOfBoth fails the test unless all ranges can be deleted when the shard is back, and not before the claims inside.
+// deletesRangesOfBoth fails the test unless, once the shard is back, all ranges can be deleted, but only after the
+// claims inside.
 func (n *networks) deletesRangesOfBoth(r ranges) {
 	n.Helper()
 	framework.WaitBound(n, n.there, r.far, r.theirs)

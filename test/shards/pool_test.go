@@ -19,7 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// lends fails the test unless a tenant's shared pool serves a tenant of the other shard, and is the parent of a pool of its.
+// lends fails the test unless a tenant's shared pool serves a tenant of the other shard, and can be the parent of
+// that tenant's pool.
 func (s *scene) lends() {
 	s.Helper()
 	owner, guest := s.there, s.here
@@ -40,7 +41,7 @@ func (s *scene) lends() {
 	}
 }
 
-// offer makes a class and a platform's pool of the same name behind it.
+// offer makes a class, and a pool of the platform with the same name behind it.
 func offer(t *testing.T, platform *framework.Platform, name string) *ipamv1alpha1.IPPool {
 	t.Helper()
 	pool := gen.Pool(name, gen.CIDR(platform.CIDR(t)), gen.Backs(name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
@@ -49,7 +50,7 @@ func offer(t *testing.T, platform *framework.Platform, name string) *ipamv1alpha
 	return pool
 }
 
-// bind makes so many claims of 16 addresses, and waits until they are bound.
+// bind makes count claims of 16 addresses, and waits until they are bound.
 func bind(t *testing.T, tenant *framework.Tenant, count int, from gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 	t.Helper()
 	claims := make([]*ipamv1alpha1.IPClaim, count)
@@ -62,7 +63,7 @@ func bind(t *testing.T, tenant *framework.Tenant, count int, from gen.ClaimOptio
 	return claims
 }
 
-// distinct fails the test unless each claim, all of one length, has a block of its own.
+// distinct fails the test unless each claim has a block of its own. All claims have the same length.
 func distinct(t *testing.T, claims ...*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	holders := map[ipamv1alpha1.CIDR]string{}
@@ -75,8 +76,7 @@ func distinct(t *testing.T, claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// waitHeld waits until the status of a pool shows exactly so many blocks of 16 addresses
-// taken.
+// waitHeld waits until the status of a pool shows exactly that many blocks of 16 addresses as allocated.
 func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, blocks int) {
 	t.Helper()
 	want := fmt.Sprint(blocks * 16)
@@ -87,8 +87,8 @@ func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, blocks i
 
 func TestMain(m *testing.M) { os.Exit(framework.MainOnShards(m)) }
 
-// isHalfBlind fails the test unless nothing is freed that is held on the shard that the endpoint slice leaves out, and nothing is
-// said of it, before and after a start of the controller. kcp finds such a slice valid.
+// isHalfBlind fails the test if anything is freed that is held on the shard which the endpoint slice leaves out, or
+// if anything is reported of that shard, before and after a start of the controller. kcp calls such a slice valid.
 func (s *scene) isHalfBlind(held *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	s.platform.WaitMetric(s, "ipam_endpoint_slice_partial ", "1")
@@ -108,8 +108,8 @@ func (s *scene) isHalfBlind(held *ipamv1alpha1.IPClaim) {
 	s.holds(held)
 }
 
-// narrow replaces the endpoint slice by one that a partition narrows to a shard. The other shard has to be
-// away meanwhile: it would enter its endpoint before it knows of the partition, and leave it.
+// narrow replaces the endpoint slice by a slice that a partition narrows to one shard. The other shard has to be away
+// meanwhile: before it knows of the partition, it would enter its endpoint, and leave it there.
 func (s *scene) narrow(shard string) {
 	s.Helper()
 	admin := framework.Admin(s, s.platform.Path)
@@ -132,14 +132,14 @@ func (s *scene) narrow(shard string) {
 	})
 }
 
-// widen has kcp make its own endpoint slice again, with the endpoints of all shards.
+// widen makes kcp create its own endpoint slice again, with the endpoints of all shards.
 func (s *scene) widen() {
 	s.Helper()
 	s.annotate(framework.Admin(s, s.platform.Path), "")
 	s.remake(2)
 }
 
-// remake deletes the endpoint slice, and waits until kcp has made one with so many endpoints.
+// remake deletes the endpoint slice, and waits until kcp has made a slice with that many endpoints.
 func (s *scene) remake(endpoints int) {
 	s.Helper()
 	admin, slice := framework.Admin(s, s.platform.Path), endpointSlice()
@@ -153,7 +153,7 @@ func (s *scene) remake(endpoints int) {
 	})
 }
 
-// annotate has kcp make no endpoint slice for the export, or make one if skip is empty.
+// annotate keeps kcp from making an endpoint slice for the export. If skip is empty, kcp makes one.
 func (s *scene) annotate(admin client.Client, skip string) {
 	s.Helper()
 	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: workspaces.ExportName}}

@@ -58,7 +58,7 @@ type browser struct {
 	base string
 
 	mu       sync.Mutex
-	troubles []string // what the browser complains of
+	troubles []string // the complaints of the browser
 }
 
 // look is how a browser shows a page.
@@ -76,7 +76,7 @@ func startChromium(t *testing.T) context.Context {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("there is no browser: make chromium finds or installs one: %v", err)
 	}
-	// The browser gets a new folder for its data, which goes with it.
+	// The browser gets a new folder for its data, which is deleted with the browser.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
@@ -110,7 +110,7 @@ func (s town) open(t *testing.T, address string, how look) *browser {
 	return b
 }
 
-// command sends a command that answers nothing.
+// command sends a command that has no answer.
 func command[P any](method cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, method, params)
@@ -118,7 +118,7 @@ func command[P any](method cdp.Command[P, cdp.Empty], params P) chromedp.Action[
 	})
 }
 
-// hears remembers what the browser complains of: scripts that fail, and what the policy refuses.
+// hears notes the complaints of the browser: scripts that fail, and requests that the policy refuses.
 func (b *browser) hears(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *browser) hears(event any) {
 	}
 }
 
-// calm fails the test if the browser complains of something.
+// calm fails the test if the browser has complained.
 func (b *browser) calm() {
 	b.Helper()
 	b.mu.Lock()
@@ -142,13 +142,13 @@ func (b *browser) calm() {
 	}
 }
 
-// run does something in the window.
+// run runs actions in the window.
 func (b *browser) run(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	ask(b, what, chromedp.Steps(actions...))
 }
 
-// ask asks the window for something.
+// ask runs an action in the window, and returns its answer.
 func ask[T any](b *browser, what string, action chromedp.Action[T]) T {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -160,20 +160,21 @@ func ask[T any](b *browser, what string, action chromedp.Action[T]) T {
 	return answer
 }
 
-// visit goes to a page, and returns it.
+// visit opens a page, and returns its HTML.
 func (b *browser) visit(path string) string {
 	b.Helper()
 	b.run("visit "+path, chromedp.Navigate(b.base+path))
 	return b.page()
 }
 
-// page is what is shown now. It is read in one step: the number of a node, found in a step before, may be of a page that is gone.
+// page returns the HTML that is shown now. It is read in one step: a node's number from an earlier step may belong to
+// a page that is gone.
 func (b *browser) page() string {
 	b.Helper()
 	return ask(b, "read the page", chromedp.Evaluate[string](`document.documentElement.outerHTML`))
 }
 
-// click clicks where an element is. It is found in one step, as the page is read.
+// click clicks an element at its place. The place is found in one step, as in page.
 func (b *browser) click(selector string) {
 	b.Helper()
 	place := ask(b, "find "+selector, chromedp.Evaluate[[2]float64](fmt.Sprintf(`(() => {
@@ -183,7 +184,7 @@ func (b *browser) click(selector string) {
 	b.run("click at "+selector, chromedp.MouseClickXY(place[0], place[1]))
 }
 
-// shows visits a page, and fails the test unless it says all of these.
+// shows visits a page, and fails the test unless the page contains all these texts.
 func (b *browser) shows(path string, want ...string) string {
 	b.Helper()
 	page := b.visit(path)
@@ -195,7 +196,8 @@ func (b *browser) shows(path string, want ...string) string {
 	return page
 }
 
-// fits fails the test if a cell of a table on one of these pages is beside the window, or has its text beside itself.
+// fits fails the test if on one of these pages a table's cell is outside of the window, or its text is outside of the
+// cell.
 func (b *browser) fits(paths ...string) {
 	b.Helper()
 	for _, path := range paths {
@@ -210,7 +212,7 @@ func (b *browser) fits(paths ...string) {
 	}
 }
 
-// waits until the page, which nobody loads again, says something.
+// waits waits until the page contains a text. The page is not loaded again.
 func (b *browser) waits(text string) {
 	b.Helper()
 	framework.Within(b, patience, "the page to show "+text, func(context.Context) error {
@@ -233,7 +235,7 @@ type town struct {
 	chromium   context.Context
 }
 
-// newTown fills a platform: what the tenant other has is named pay.
+// newTown fills a platform. The claims of the tenant other are named pay.
 func newTown(t *testing.T) town {
 	t.Helper()
 	platform := framework.SharedPlatform(t)
@@ -275,7 +277,7 @@ func newTown(t *testing.T) town {
 	return s
 }
 
-// made makes a pool that is ready.
+// made makes a pool, and waits until it is ready.
 func made(t *testing.T, c client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
 	framework.Allocate(t, c, pool)

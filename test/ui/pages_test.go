@@ -29,7 +29,7 @@ var (
 	phone = look{script: true, width: 390, height: 844}
 )
 
-// Admins of the platform and tenants see what they may, with and without scripts.
+// Platform admins and tenants see all that they may see, with and without scripts.
 func TestPages(t *testing.T) {
 	s := newTown(t)
 	admin, tenant := serve(t, framework.AdminCLI(t, s.platform.Path)), serve(t, s.web.CLI(t))
@@ -68,7 +68,7 @@ func asAdmin(b *browser, s town) {
 	b.calm()
 }
 
-// asTenant walks through all pages, and finds nothing of another tenant on any.
+// asTenant walks through all pages, and fails the test if one of them names anything of another tenant.
 func asTenant(b *browser, s town) {
 	foreign := blockOf(b, s.other, "pay-0")
 	pages := map[string]string{}
@@ -91,7 +91,7 @@ func asTenant(b *browser, s town) {
 	see("/search?q=owned", "default/owned", "&lt;script&gt;alert(1)")
 	see("/search?q=default", "default/shop-0")
 	for path, page := range pages {
-		asked := strings.TrimPrefix(path, "/search?q=") // is repeated, and no news
+		asked := strings.TrimPrefix(path, "/search?q=") // the page repeats the query, which shows nothing new
 		for _, hidden := range []string{"payments", "pay-"} {
 			if hidden != asked && strings.Contains(page, hidden) {
 				b.Errorf("%s shows a tenant %q, of another tenant", path, hidden)
@@ -110,7 +110,7 @@ func asTenant(b *browser, s town) {
 	}
 }
 
-// blockOf is the block of a claim.
+// blockOf returns the address of a claim's block.
 func blockOf(t testing.TB, tenant *framework.Tenant, name string) string {
 	t.Helper()
 	claim := gen.Claim(name)
@@ -118,7 +118,8 @@ func blockOf(t testing.TB, tenant *framework.Tenant, name string) string {
 	return netip.MustParsePrefix(claim.Status.AllocatedCIDR).Addr().String()
 }
 
-// alive tries what needs a script: details in place, fresh figures, and what is under the pointer.
+// alive tries the parts of a page that need a script: details in place, fresh figures, and a description of what is
+// under the pointer.
 func alive(b *browser, s town) {
 	b.visit("/pool/lab")
 	ask(b, "mark the page", chromedp.Evaluate[int](`window.mark = 1`))
@@ -138,7 +139,7 @@ func alive(b *browser, s town) {
 	b.calm()
 }
 
-// keyed walks to a block by the tab key, and opens it by the enter key.
+// keyed moves to a block with the tab key, and opens it with the enter key.
 func keyed(b *browser) {
 	b.visit("/pool/lab")
 	const focused = `document.activeElement.getAttribute("aria-label") ?? ""`
@@ -152,7 +153,7 @@ func keyed(b *browser) {
 	b.calm()
 }
 
-// pictures shows that the pages of docs/ui.md can be taken, and with -update takes them.
+// pictures shows that the pictures of docs/ui.md can be taken. With -update it takes them.
 func pictures(t *testing.T, admin string, s town) {
 	root := must.Get(local.ModuleRoot())(t)
 	block := gen.Claim("pay-0")
@@ -180,7 +181,8 @@ func pictures(t *testing.T, admin string, s town) {
 	}
 }
 
-// token shows that a browser that does not know the token is refused, and that one that opened the address keeps none in it.
+// token shows that a browser without the token is refused, and that the address no longer has the token once it is
+// opened.
 func token(t *testing.T, address string, s town) {
 	b := s.open(t, address, desk)
 	place := ask(b, "read the address", chromedp.Location())
@@ -196,7 +198,7 @@ func token(t *testing.T, address string, s town) {
 	}
 }
 
-// opened shows that --open hands the address, with its token, to the program that opens the browser here.
+// opened shows that --open passes the address, with its token, to the program that opens the browser here.
 func opened(t *testing.T, s town) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "opened")
