@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// What the system says in a tenant's workspace nobody else may say: not its people, not
-// who owns it, not kcp's own admin, and not a service account that took the controller's name.
+// Only the system may write its answers in a tenant's workspace: not the tenant's people, not the workspace's owner,
+// not kcp's own admin, and not a service account with the controller's name.
 func TestAccess_OnlySystemAnswers(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
@@ -57,7 +57,7 @@ func TestAccess_OnlySystemAnswers(t *testing.T) {
 			}
 		}
 	}
-	// Those that may delete what is retained may not delete what a claim holds.
+	// A user who may delete retained records may not delete a record that a claim holds.
 	for who, c := range map[string]client.Client{"a user": tenant, "the owner": owner, "kcp's admin": framework.Admin(t, tenant.Path)} {
 		err := c.Delete(t.Context(), record.DeepCopy())
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "held by the IPClaim web: delete the claim") {
@@ -69,8 +69,8 @@ func TestAccess_OnlySystemAnswers(t *testing.T) {
 	}
 }
 
-// On the platform itself even kcp's admin leaves the answers to the system.
-func TestAccess_OnPlatform(t *testing.T) {
+// On the platform, too, only the system writes its answers: not even kcp's admin may.
+func TestAccess_KeepsTheAnswersFromThePlatformsAdmin(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -90,8 +90,8 @@ func TestAccess_OnPlatform(t *testing.T) {
 	}
 }
 
-// A tenant's people see nothing of other tenants, nor of the platform but its classes.
-func TestAccess_NothingOfOthers(t *testing.T) {
+// A tenant's people see nothing of other tenants. Of the platform they see only its classes.
+func TestAccess_ShowsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -121,13 +121,13 @@ func TestAccess_NothingOfOthers(t *testing.T) {
 	}
 }
 
-// otherStatus shows a block that was never given.
+// otherStatus is a status with a block that was never given.
 var otherStatus = merge(`{"status": {"allocatedCIDR": "10.0.0.0/8"}}`)
 
 func merge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
 
-// namesake is the client of a service account in a tenant's workspace that has the
-// controller's name and every right there.
+// namesake returns the client of a service account in a tenant's workspace that has the controller's name, and every
+// right there.
 func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) client.Client {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workspaces.ControllerNamespace}}
@@ -150,10 +150,10 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 	return c
 }
 
-// staticToken is the Secret into which kcp writes the namesake's token that does not end.
+// staticToken is the Secret into which kcp writes a token of the namesake that does not expire.
 const staticToken = "static-token"
 
-// staticConfig is the access of the namesake by that token.
+// staticConfig returns the access of the namesake by that token.
 func staticConfig(t *testing.T, tenant *framework.Tenant) *rest.Config {
 	t.Helper()
 	cfg := rest.AnonymousClientConfig(workspaces.At(framework.AdminConfig(t), tenant.Path))

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The ledger is restored from a snapshot: later allocations are adopted, and later deletions release their blocks. A block that
-// was deleted and allocated again is the later claim's.
+// After the ledger is restored from a snapshot, later allocations are adopted, and later deletions release their
+// blocks. A block that was deleted and allocated again belongs to the later claim.
 func TestLong_AdoptRestored(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
@@ -56,8 +56,9 @@ func TestLong_AdoptRestored(t *testing.T) {
 	l.says(heir, ipamv1alpha1.ReasonAllocationSucceeded)
 }
 
-// Two records have one block. The older one gets it. The other claim says so, keeps its record, and gets the block when the older one goes.
-func TestLong_AdoptTwoRecords(t *testing.T) {
+// If two records have one block, the older record gets it. The claim of the other one says so, keeps its record, and
+// gets the block when the older record goes.
+func TestLong_AdoptGivesTheBlockToTheOlderRecord(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
 	one := l.holds("one", gen.Length(28))
@@ -80,7 +81,7 @@ func TestLong_AdoptTwoRecords(t *testing.T) {
 	l.published(two, late)
 }
 
-// forge publishes that a claim has the block of another.
+// forge publishes that claim has the block of other.
 func (l *lossy) forge(claim, other *ipamv1alpha1.IPClaim) {
 	l.Helper()
 	system, record := framework.System(l, l.tenant.Path), recordOf(l.T, l.tenant, other)
@@ -92,7 +93,7 @@ func (l *lossy) forge(claim, other *ipamv1alpha1.IPClaim) {
 	must.Do(l, system.Update(l.Context(), claim))
 }
 
-// says waits until a claim says for this reason whether it is ready.
+// says waits until the condition Ready of a claim has this reason.
 func (l *lossy) says(claim *ipamv1alpha1.IPClaim, want ipamv1alpha1.Reason) {
 	l.Helper()
 	framework.Eventually(l, fmt.Sprintf("claim %s to say %s", claim.Name, want), func(ctx context.Context) error {
@@ -113,7 +114,7 @@ func (l *lossy) save() {
 	must.Get(etcdsnapshot.SaveWithVersion(l.Context(), zap.NewNop(), config, l.snapshot))(l)
 }
 
-// restore makes the ledger of the snapshot as `etcdutl snapshot restore` does.
+// restore makes the ledger from the snapshot, as `etcdutl snapshot restore` does.
 func (l *lossy) restore() {
 	l.Helper()
 	config := snapshot.RestoreConfig{

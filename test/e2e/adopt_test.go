@@ -15,15 +15,15 @@ import (
 // lossy is a platform whose controller loses its ledger.
 type lossy struct {
 	scene
-	dir, url     string // of the etcd: its data, and where it listens
-	member, peer string // its name, and where it listens to others like it
+	dir, url     string // the etcd's data, and where it listens
+	member, peer string // the etcd's name, and where it listens to other members
 	link         *framework.Link
 	snapshot     string
 	offered      *ipamv1alpha1.IPPool
 }
 
-// newLossy has a controller that runs with the etcd in itself, a pool that backs a class,
-// and a tenant.
+// newLossy returns a platform whose controller runs with the etcd inside, with a pool that backs a class, and a
+// tenant.
 func newLossy(t *testing.T) *lossy {
 	t.Helper()
 	home := t.TempDir()
@@ -45,8 +45,8 @@ func (l *lossy) start(t *testing.T, flags ...string) {
 	l.tenant = replica.Tenant(t)
 }
 
-// published waits until the status of the pool that backs the class says what it holds
-// now, and with it how far the ledger has come.
+// published waits until the status of the class's pool shows the pool's present use, and with it how far the ledger
+// has come.
 func (l *lossy) published(claims ...*ipamv1alpha1.IPClaim) {
 	l.Helper()
 	waitHeld(l.T, l.platform, l.offered, size(l.blocks(claims...)...))
@@ -68,7 +68,7 @@ func (l *lossy) wipe() {
 	must.Do(l, os.RemoveAll(l.dir))
 }
 
-// kept fails the test if a claim is no longer bound to what it had.
+// kept fails the test if a claim is no longer bound to its former block.
 func (l *lossy) kept(claims ...*ipamv1alpha1.IPClaim) {
 	l.Helper()
 	for _, claim := range claims {
@@ -80,9 +80,8 @@ func (l *lossy) kept(claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// The ledger is gone: what was published is adopted before anything is given out, of the
-// platform and of tenants, roots and children, bound and retained. A new pool takes
-// nothing of a lost one.
+// After the loss of the ledger, everything that was published is adopted before anything is given out: of the
+// platform and of tenants, roots and children, bound and retained. A new pool takes nothing of a lost one.
 func TestAdopt_Wiped(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)

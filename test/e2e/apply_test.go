@@ -17,10 +17,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An object that is applied again as it is stays as it is. kcp (v0.31.2) stores each object without the annotation of its
-// logical cluster, and adds it when the object is next updated or applied. The kind "Thing" shows that write of kcp's: it has
-// no schema, no webhook and no controller of this project. Our kinds are written no more often.
-func TestApply_Again(t *testing.T) {
+// An object that is applied again unchanged stays as it is. But kcp (v0.31.2) stores each object without the
+// annotation of its logical cluster, and adds it when the object is next updated or applied. The kind "Thing" shows
+// this write of kcp: it has no schema, no webhook and no controller of this project. Our kinds are written no more
+// often.
+func TestApply_WritesNothingWhenRepeated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.DefaultLength(28))
@@ -55,7 +56,7 @@ func TestApply_Again(t *testing.T) {
 	}
 }
 
-// On a Kubernetes, applying a claim again writes nothing.
+// On a Kubernetes, applying a claim again unchanged writes nothing.
 func standaloneApply(t *testing.T, cluster *framework.Platform) {
 	name := framework.Name(t)
 	offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
@@ -66,7 +67,7 @@ func standaloneApply(t *testing.T, cluster *framework.Platform) {
 	}
 }
 
-// newThing creates a CRD in a workspace and returns an object of its kind, for a server that serves it.
+// newThing creates a CRD in a workspace, and returns an object of its kind once a server serves it.
 func newThing(t *testing.T, c client.WithWatch) *unstructured.Unstructured {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -105,7 +106,7 @@ func apply(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim) er
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim)
 }
 
-// manifest returns the manifest of an object of this API as a user writes it: name and spec.
+// manifest returns the manifest of an object of this API as a user writes it, with name and spec.
 func manifest(kind string, object client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -118,7 +119,7 @@ func manifest(kind string, object client.Object) (*unstructured.Unstructured, er
 	return applied, nil
 }
 
-// appliedAgain applies an object that is new, waits until it is settled, and applies it three times more as it is. It returns
+// appliedAgain applies a new object, waits until it is settled, and applies it three more times unchanged. It returns
 // how many of these three wrote it.
 func appliedAgain(t *testing.T, c client.WithWatch, object *unstructured.Unstructured, settle func()) (writes int) {
 	t.Helper()

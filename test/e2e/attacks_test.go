@@ -1,14 +1,14 @@
 package e2e
 
-// creating is the body of a claim with a forged status, and with more in its metadata.
+// creating returns the body of a claim with a forged status, and with these further fields in its metadata.
 func creating(metadata string) string {
 	return `{"apiVersion": "VERSION", "kind": "IPClaim", "metadata": {"name": "NAME"` + metadata + `}, "spec": SPEC, "status": FORGED}`
 }
 
-// managed is a list of managed fields for creating.
+// managed returns a list of managed fields for creating.
 func managed(entries string) string { return `, "managedFields": [` + entries + `]` }
 
-// managedBy is a made-up entry of managed fields, of the manager x.
+// managedBy returns a forged entry of managed fields, of the manager x.
 func managedBy(of, fields string) string {
 	return `{"manager": "x", ` + of + `, "fieldsType": "FieldsV1", "fieldsV1": ` + fields + `}`
 }
@@ -25,7 +25,7 @@ const (
 	lenient  = "fieldValidation=Ignore"
 )
 
-// attacksOnCreate would create claims that have a status.
+// attacksOnCreate are attempts to create claims that have a status.
 var attacksOnCreate = []attack{
 	{name: "a status", body: creating("")},
 	{name: "in YAML", kind: asYAML, body: creating("")},
@@ -67,18 +67,18 @@ var attacksOnCreate = []attack{
 		body: `{"apiVersion": "ipam.miloapis.com/v1controller1", "kind": "IPClaim", "metadata": {"name": "NAME"}, "spec": SPEC, "status": FORGED}`},
 }
 
-// updating is the body of a bound claim as it was read, without its status.
+// updating returns the body of a bound claim as it was read, without its status.
 func updating(rest string) string {
 	return `{"apiVersion": "VERSION", "kind": "IPClaim",
 		"metadata": {"name": "NAME", "resourceVersion": "REVISION"` + rest + `}`
 }
 
-// applying is the body of an apply that says nothing about the spec.
+// applying returns the body of an apply that changes nothing in the spec.
 func applying(rest string) string {
 	return `{"apiVersion": "VERSION", "kind": "IPClaim", "metadata": {"name": "NAME"}, "spec": SPEC` + rest + `}`
 }
 
-// attacksOnChange would change the status of a claim that is bound, or take it away.
+// attacksOnChange are attempts to change or remove the status of a bound claim.
 var attacksOnChange = []attack{
 	{name: "merge", verb: "PATCH", at: "/NAME", kind: asMerge, body: `{"status": FORGED}`},
 	{name: "merge one field", verb: "PATCH", at: "/NAME", kind: asMerge, body: `{"status": {"allocatedCIDR": "203.0.113.0/28"}}`},

@@ -20,12 +20,12 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// holding is a finalizer that keeps a binding in its deletion for as long as a test wants.
+// holding is a finalizer with which a test holds the deletion of a binding.
 const holding = "e2e.example.com/hold"
 
-// kcp accepts a second binding to the same export and never binds it. It changes nothing for its
-// workspace: while it is there, while it is being deleted, and when it is gone.
-func TestBinding_ASecondOne(t *testing.T) {
+// kcp accepts a second binding to the same export, but never binds it. The second binding changes nothing for its
+// workspace: not while it exists, not while it is being deleted, and not when it is gone.
+func TestBinding_IgnoresASecondOne(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -51,9 +51,9 @@ func TestBinding_ASecondOne(t *testing.T) {
 	s.served("after", own)
 }
 
-// The status of an APIBinding is not the tenant's to write, not even that of a binding to an export of its own. By it kcp routes
-// requests to storage, webhooks and policies.
-func TestBinding_StatusIsNotTheTenants(t *testing.T) {
+// A tenant may not write the status of an APIBinding, not even of a binding to its own export. By that status, kcp
+// routes requests to storage, webhooks and policies.
+func TestBinding_KeepsItsStatusFromTenants(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	owner := s.tenant.Owner(t)
@@ -76,8 +76,8 @@ func TestBinding_StatusIsNotTheTenants(t *testing.T) {
 	}
 }
 
-// When the binding that serves a workspace goes, kcp binds the one that waited beside it. The
-// workspace is served again.
+// When the binding that serves a workspace goes, kcp binds the binding that waited beside it, and the workspace is
+// served again.
 func TestBinding_TheSecondTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -98,7 +98,7 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	})
 	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
 
-	s.tenant.Bind(t) // which completes the binding that is there, of whatever name
+	s.tenant.Bind(t) // which completes the existing binding, whatever its name
 	bindings := &apisv1alpha2.APIBindingList{}
 	must.Do(t, admin.List(t.Context(), bindings))
 	if known := workspaces.Bindings(bindings); len(known) != 1 || known[0].Name != second.Name {
@@ -106,8 +106,8 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	}
 }
 
-// A binding that is created again as soon as it is gone serves none of the claims of the former one: what these had is
-// released, whatever their policy, and no record of them comes up.
+// A binding that is created again right after it is gone serves none of the former binding's claims. What these held
+// is released, whatever their policy, and none of their records appears.
 func TestBinding_ComesBackAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -125,8 +125,8 @@ func TestBinding_ComesBackAtOnce(t *testing.T) {
 	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
 }
 
-// pastSecondOf waits until the second is over in which a claim was created. kcp counts seconds: only a binding of a later one shows
-// that the claim went with a former binding.
+// pastSecondOf waits until the second in which a claim was created is over. kcp counts in seconds: only a binding
+// that is created in a later second shows that the claim went with a former binding.
 func pastSecondOf(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
 	framework.Eventually(t, "the next second to begin", func(context.Context) error {
@@ -137,7 +137,7 @@ func pastSecondOf(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	})
 }
 
-// holdsAlone waits until a claim is all that has something of the pool. Its record is the only one of the tenant.
+// holdsAlone waits until the claim is the only holder in the pool, and its record the only record of the tenant.
 func (s scene) holdsAlone(pool *ipamv1alpha1.IPPool, claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	waitHeld(s.T, s.platform, pool, size(blockOf(s.T, claim)))
@@ -148,8 +148,8 @@ func (s scene) holdsAlone(pool *ipamv1alpha1.IPPool, claim *ipamv1alpha1.IPClaim
 	}
 }
 
-// served fails the test unless the workspace has its claims bound, by class and by pool, and a
-// pool that is in use stays when it is deleted.
+// served fails the test unless the workspace's claims are bound, by class and by pool, and a pool that holds blocks
+// says that it is in use.
 func (s scene) served(name string, own *ipamv1alpha1.IPPool) {
 	s.Helper()
 	s.holds(name, gen.Length(28))
@@ -160,7 +160,7 @@ func (s scene) served(name string, own *ipamv1alpha1.IPPool) {
 	framework.WaitCondition(s, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
 }
 
-// secondBinding binds the export again, and waits until kcp says that it does not.
+// secondBinding binds the export again, and waits until kcp says that it does not bind it.
 func (s scene) secondBinding(admin client.Client, finalizers ...string) *apisv1alpha2.APIBinding {
 	s.Helper()
 	binding := &apisv1alpha2.APIBinding{}
@@ -176,7 +176,7 @@ func (s scene) secondBinding(admin client.Client, finalizers ...string) *apisv1a
 	return binding
 }
 
-// letGo takes the test's finalizer from a binding.
+// letGo removes the test's finalizer from a binding.
 func letGo(t *testing.T, admin client.Client, binding *apisv1alpha2.APIBinding) {
 	t.Helper()
 	framework.WaitFor(t, admin, binding, func(binding *apisv1alpha2.APIBinding) error {
@@ -191,7 +191,7 @@ func letGo(t *testing.T, admin client.Client, binding *apisv1alpha2.APIBinding) 
 	})
 }
 
-// claimAnew waits until the tenant's API is served, claims and is bound.
+// claimAnew waits until the tenant's API is served, and then makes a claim and waits until it is bound.
 func claimAnew(t *testing.T, tenant *framework.Tenant, class string) *ipamv1alpha1.IPClaim {
 	t.Helper()
 	claim := gen.Claim("web", gen.OfClass(class), gen.Length(28))
@@ -207,9 +207,9 @@ const (
 	waiters = 5
 )
 
-// A tenant has deleted claims stay by finalizers of its own. Those that wait are served no
-// more, however old they are. One that is bound keeps its block until it is gone.
-func TestFinalizers_OfClaims(t *testing.T) {
+// A tenant keeps deleted claims by finalizers of its own. Those that wait are no longer served, however old they are.
+// One that is bound keeps its block until it is gone.
+func TestFinalizers_KeepTheBlockOfADeletedClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -250,9 +250,9 @@ func TestFinalizers_OfClaims(t *testing.T) {
 	}
 }
 
-// A tenant has its APIBinding stay by a finalizer. Nothing can be claimed there any more,
-// what was claimed is freed, and when the binding is gone the workspace may bind again.
-func TestFinalizers_OfABinding(t *testing.T) {
+// A tenant keeps its APIBinding by a finalizer. Then nothing can be claimed in the workspace, the blocks of its
+// claims are freed, and when the binding is gone the workspace may bind again.
+func TestFinalizers_DelayTheEndOfABinding(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -266,7 +266,7 @@ func TestFinalizers_OfABinding(t *testing.T) {
 	if err := s.tenant.Create(t.Context(), gen.Claim("late", gen.OfClass(s.name), gen.Length(28))); !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		t.Errorf("Create of a claim while the binding goes = %v; want it refused", err)
 	}
-	// kcp lets nobody take its own finalizer off a binding that goes.
+	// kcp lets nobody remove its own finalizer from a binding that is being deleted.
 	framework.WaitFor(t, owner, binding, func(binding *apisv1alpha2.APIBinding) error {
 		if !slices.Equal(binding.Finalizers, []string{stay}) {
 			return fmt.Errorf("it has the finalizers %q; want the tenant's alone", binding.Finalizers)
@@ -280,15 +280,15 @@ func TestFinalizers_OfABinding(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, again)))
 }
 
-// finalizers changes those of an object.
+// finalizers changes the finalizers of an object.
 func finalizers(t *testing.T, c client.Writer, object client.Object, change string) {
 	t.Helper()
 	must.Do(t, c.Patch(t.Context(), object, merge(change)))
 }
 
-// An annotation that kcp cannot convert to another version, on bindings to any export, stops nobody: not the controller that runs,
-// and not the next one.
-func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
+// An annotation that kcp cannot convert to another version, on bindings to any export, stops neither the running
+// controller nor the next one.
+func TestBlind_ServesDespiteAnAnnotationThatKCPCannotConvert(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
@@ -310,7 +310,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 			}
 		}
 	}
-	// Other tests of this kcp read bindings, too.
+	// Other tests on this kcp read bindings, too.
 	t.Cleanup(func() { annotate("null") })
 	annotate(`"x"`)
 	serves := func(when string, tenants ...*framework.Tenant) {

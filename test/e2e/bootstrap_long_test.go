@@ -36,7 +36,7 @@ import (
 
 // A second bootstrap changes no object. A changed schema reaches a workspace that was bound before, and keeps the claims stored
 // there.
-func TestLong_BootstrapAgain(t *testing.T) {
+func TestLong_BootstrapChangesNothingWhenRepeated(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	staysAsItIs(t, platform)
@@ -88,7 +88,7 @@ func staysAsItIs(t *testing.T, platform *framework.Platform) {
 	}
 }
 
-// withClaimField returns the schemas and the export with one more field of a claim's spec.
+// withClaimField returns the schemas and the export, with one more field in a claim's spec.
 func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
 	t.Helper()
 	folder, export := fstest.MapFS{}, config.APIExport()
@@ -117,7 +117,7 @@ func addSpecField(t *testing.T, version *apisv1alpha1.APIResourceVersion, field 
 	must.Do(t, version.SetSchema(schema))
 }
 
-// versions lists what a bootstrap applies with the version of each.
+// versions lists the objects that a bootstrap applies, with the version of each.
 func versions(t *testing.T, c client.Client) []string {
 	t.Helper()
 	var found []string

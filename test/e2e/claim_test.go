@@ -26,8 +26,8 @@ import (
 // "alloc-" and the first 16 digits of what `printf default/web | sha256sum` prints.
 const recordOfWeb = "alloc-82b3ade9d00cd164"
 
-// Two tenants claim by one class, and get different addresses of the platform's pool.
-func TestClaim_OfTwoTenants(t *testing.T) {
+// Two tenants make claims by one class, and get different addresses of the platform's pool.
+func TestClaim_GivesTwoTenantsDifferentAddresses(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
@@ -66,8 +66,8 @@ func TestClaim_OfTwoTenants(t *testing.T) {
 	}
 }
 
-// A single address of IPv6, by the claim's own policy, for somebody: all of it is recorded.
-func TestClaim_ForOneAddress(t *testing.T) {
+// A claim for a single IPv6 address, with its own reclaim policy and an owner, has all of this in its record.
+func TestClaim_RecordsASingleAddress(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -94,8 +94,8 @@ func TestClaim_ForOneAddress(t *testing.T) {
 	})
 }
 
-// A pool of the tenant's own is named without its workspace, and comes before the platform's.
-func TestClaim_FromOwnPool(t *testing.T) {
+// A tenant's own pool is named without a workspace, and is used before a pool of the platform.
+func TestClaim_PrefersTheTenantsOwnPool(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -120,8 +120,8 @@ func TestClaim_FromOwnPool(t *testing.T) {
 	waitHeld(t, tenant, own, size(blockOf(t, byClass), blockOf(t, byPool)))
 }
 
-// The platform's own workspace claims like any other.
-func TestClaim_OnPlatform(t *testing.T) {
+// Claims in the platform's own workspace are served like all others.
+func TestClaim_ServesThePlatformsOwnWorkspace(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
@@ -163,7 +163,7 @@ func showsRecord(t *testing.T, c client.Reader, name string, spec ipamv1alpha1.I
 	}
 }
 
-// showsSuccess fails the test unless Allocated and Ready are true, and nothing else is said.
+// showsSuccess fails the test unless the only conditions are Allocated and Ready, and both are true.
 func showsSuccess(t *testing.T, conditions []metav1.Condition) {
 	t.Helper()
 	for _, condition := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
@@ -176,8 +176,8 @@ func showsSuccess(t *testing.T, conditions []metav1.Condition) {
 	}
 }
 
-// Labels that change later wake those who wait, and move nobody.
-func TestSelector_LabelsChange(t *testing.T) {
+// A later change of labels wakes waiting claims, and moves no bound claim.
+func TestSelector_WakesWaitersWhenLabelsChange(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.Label("tier", "web"))
@@ -191,9 +191,9 @@ func TestSelector_LabelsChange(t *testing.T) {
 	unchanged(t, s.tenant, web)
 }
 
-// Who selects a pool is told that this is deprecated, when the claim is made and as a
-// warning that clients show; nobody else is.
-func TestSelector_Deprecated(t *testing.T) {
+// A client that selects a pool gets a warning that this is deprecated, in the form that clients show. No other client
+// is warned.
+func TestSelector_WarnsThatItIsDeprecated(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	heard := &warnings{}
@@ -218,8 +218,8 @@ func TestSelector_Deprecated(t *testing.T) {
 	}
 }
 
-// A user who forgets the target of a claim by a class that makes ranges gets a block, and is warned in the answer to CREATE. Nobody is
-// warned of a range, or of a block by another class.
+// A user who forgets the target of a claim by a class that makes ranges gets a block, and a warning in the answer to
+// CREATE. There is no warning for a range, or for a block by another class.
 func TestCreate_WarnsOfABlockBesideItsRange(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -243,7 +243,7 @@ func TestCreate_WarnsOfABlockBesideItsRange(t *testing.T) {
 	}
 }
 
-// selecting is a claim by a selector, of a generated name if it is given none.
+// selecting returns a claim by a selector. Without a name, its name is generated.
 func selecting(name string, selector ipamv1alpha1.PoolSelector) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, gen.Length(28))
 	claim.Spec.PoolSelector = &selector
@@ -253,7 +253,7 @@ func selecting(name string, selector ipamv1alpha1.PoolSelector) *ipamv1alpha1.IP
 	return claim
 }
 
-// warnings collects what a server warns of. The zero value is ready; safe for concurrent use.
+// warnings collects the warnings of a server. The zero value is ready; it is safe for concurrent use.
 type warnings struct {
 	mu   sync.Mutex
 	said []string

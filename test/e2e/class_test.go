@@ -13,9 +13,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim that names no class gets the default: that of its family, else the only one
-// there is, else that of IPv4. A default for others looks as if there were none. The platform is the test's own, as a default
-// is everybody's.
+// A claim that names no class gets a default class: that of its family, else the only one, else that of IPv4. A
+// default that is only for other workspaces does not count. The test has its own platform, because a default affects
+// everybody.
 func TestDefaultClass(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -60,7 +60,7 @@ func TestDefaultClass(t *testing.T) {
 	claims("of-no-family", "four")
 	claims("of-ipv6", "six", gen.Family(ipamv1alpha1.IPv6))
 
-	// Made in the same second, the second of them is the later one by its name.
+	// If both were made in the same second, the second class is the later one by its name.
 	offer(t, platform, "four-later", "10.5.0.0/16", gen.DefaultLength(28), gen.Default())
 	later, first := gen.Class("four-later"), gen.Class("four")
 	framework.WaitCondition(t, platform, later, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonDefaultConflict)
@@ -79,8 +79,8 @@ func waitOffering(t *testing.T, platform *framework.Platform, class string, pool
 	})
 }
 
-// What was allocated stays as it was recorded, whatever becomes of the class and the pool
-// by which it was. New claims follow the new rules.
+// An allocation stays as it was recorded, whatever happens to its class and its pool. New claims follow the new
+// rules.
 func TestRecorded_OutlivesItsClass(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -115,7 +115,7 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, before), blockOf(t, after)))
 	s.same(before, record)
 
-	// A change of the claim itself is recorded, and what the class had said stays.
+	// A change of the claim itself is recorded, and the fields that came from the class stay.
 	s.reclaims(after, ipamv1alpha1.ReclaimDelete)
 	framework.WaitWhile(t, s.tenant, recordOf(t, s.tenant, after), "it does not record the claim's policy and its class", func(record *ipamv1alpha1.IPAllocation) bool {
 		return record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete || record.Spec.ClassName != s.name
@@ -126,7 +126,7 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 	waitHeld(t, s.platform, pool, size())
 }
 
-// same fails the test if a claim or its record was written since they were read.
+// same fails the test if a claim or its record has been written since they were read.
 func (s scene) same(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	s.Helper()
 	unchanged(s.T, s.tenant, claim)

@@ -9,13 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A user takes networks of one CIDR along: those that claims hold come back with their CIDRs, subnets and hosts, in this workspace and in
-// another one. The network that nobody holds is named, and left out.
+// A user exports networks of one CIDR. Those that claims hold come back with their CIDRs, subnets and hosts, in this
+// workspace and in another one. A network that no claim holds is named, and left out.
 func TestCLI_ExportBringsNetworksBack(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	vpc, sub, host := s.name+"-vpc", s.name+"-sub", s.name+"-host"
-	waits := gen.Unmet(ipamv1alpha1.UnmetWait) // for a kcp that is busy
+	waits := gen.Unmet(ipamv1alpha1.UnmetWait) // a busy kcp may not answer
 	framework.Create(t, s.platform,
 		gen.Class(vpc, waits, gen.DefaultLength(20), gen.PoolPer("project", "network"), gen.UniqueWithin("network")),
 		gen.Class(sub, waits, gen.DefaultLength(24), gen.Below(vpc), gen.PoolPer("project", "network", "subnet")),

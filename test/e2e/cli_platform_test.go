@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Admins of the platform see what every tenant holds; a tenant sees its own blocks.
+// Admins of the platform see what every tenant holds. A tenant sees only its own blocks.
 func TestCLI_PlatformSeesAll(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -22,7 +22,7 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	block := strings.TrimSpace(tenant.ok("claim", "create", "web", "--class", s.name, "--quiet"))
 	address := netip.MustParsePrefix(block).Addr().String()
 
-	// The figures are waited for while they lag behind the blocks.
+	// The figures lag behind the blocks, so the test waits for them.
 	shows(t, admin.ok("pool", "show", s.name), "16 taken")
 	shows(t, admin.ok("pool", "show", s.name), block, "claim default/web of "+s.tenant.Path)
 	admin.run("pool", "release", s.name, "--yes").ends(5).says("those of other workspaces release it there: claim default/web of " + s.tenant.Path)
@@ -47,7 +47,7 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	}
 }
 
-// The ground is made by two commands, and once more by the same two.
+// Two commands prepare the platform and the tenant, and may be repeated.
 func TestCLI_InitAndBind(t *testing.T) {
 	t.Parallel()
 	framework.SharedPlatform(t)
@@ -64,7 +64,7 @@ func TestCLI_InitAndBind(t *testing.T) {
 	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")
 }
 
-// A tenant's user learns what his rights and the platform lack.
+// A tenant's user learns which rights are missing, and what the platform lacks.
 func TestCLI_Check(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -89,8 +89,8 @@ func TestCLI_Check(t *testing.T) {
 	shows(t, unbound.run("check").ends(8).Out, "api          failed    the IPAM API is not served here", "kubectl ipam tenant bind WORKSPACE binds it", "roles        skipped")
 }
 
-// What is mistyped, or not allowed, is refused before anything is created.
-func TestCLI_BindChecksFirst(t *testing.T) {
+// Mistyped or forbidden arguments are refused before anything is created.
+func TestCLI_BindRefusesMistakesBeforeItCreates(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	admin := cli{framework.AdminCLI(t, "root"), t}

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A tenant makes pools, looks into them, and gives them up with all they hold.
+// A tenant makes pools, looks into them, and releases them with all that they hold.
 func TestCLI_Pool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -66,8 +66,8 @@ func TestCLI_Pool(t *testing.T) {
 	c.run("pool", "tree").ends(0).says("there are no pools")
 }
 
-// What keeps a pool from its block is told by the exit code, and said with what to do.
-func TestCLI_PoolRefused(t *testing.T) {
+// If a pool gets no block, the exit code shows the reason, and a message says what to do.
+func TestCLI_PoolExplainsARefusal(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	c := cli{s.tenant.CLI(t), t}
@@ -97,8 +97,8 @@ func TestCLI_PoolRefused(t *testing.T) {
 	viewer.ok("pool", "show", "own")
 }
 
-// The owner of a shared pool sees his own blocks on it, and how much the others hold.
-func TestCLI_PoolShared(t *testing.T) {
+// The owner of a shared pool sees the owner's blocks in it, and how much others hold.
+func TestCLI_PoolShowsTheOwnersBlocksOfASharedPool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	other := s.platform.Tenant(t)
@@ -123,7 +123,7 @@ func TestCLI_PoolShared(t *testing.T) {
 	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=10s").ends(5).says("in use")
 }
 
-// planFile is a file of that name with some text.
+// planFile returns a file of that name with this text.
 func planFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -131,7 +131,7 @@ func planFile(t *testing.T, name, text string) string {
 	return file
 }
 
-// versions are the resource versions of all pools and claims that a tenant has.
+// versions returns the resource versions of all pools and claims of the tenant.
 func (s scene) versions() string {
 	s.Helper()
 	pools, claims := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}
@@ -156,7 +156,7 @@ claim,vip,10.200.1.7,
 claim,,10.200.64.0/20,
 `
 
-// A plan is created as it is written, once, and what is exported is imported elsewhere as it was.
+// An import creates a plan as it is written, once. An export is imported elsewhere unchanged.
 func TestCLI_Import(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -210,8 +210,8 @@ func TestCLI_Import(t *testing.T) {
 	}
 }
 
-// A plan that contradicts itself or what is there is refused as a whole, by its lines.
-func TestCLI_ImportRefused(t *testing.T) {
+// A plan that contradicts itself, or existing objects, is refused as a whole. The errors name its lines.
+func TestCLI_ImportRefusesAContradictoryPlan(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.ownPool(gen.CIDR("10.200.0.0/16"))

@@ -10,14 +10,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// ran is a command line that was run, to be looked at.
+// ran is the result of a command line, for checks.
 type ran struct {
 	framework.Ran
 	t    *testing.T
 	args []string
 }
 
-// cli runs command lines as somebody.
+// cli runs command lines as one user.
 type cli struct {
 	framework.CLI
 	t *testing.T
@@ -28,7 +28,7 @@ func (c cli) run(args ...string) ran {
 	return ran{c.Run(c.t, args...), c.t, args}
 }
 
-// ok fails the test unless a command succeeds, and returns its data.
+// ok fails the test unless a command succeeds, and returns its output.
 func (c cli) ok(args ...string) string {
 	c.t.Helper()
 	return c.run(args...).ends(0).Out
@@ -43,7 +43,7 @@ func (r ran) ends(code int) ran {
 	return r
 }
 
-// says fails the test unless the command has said all of this to people, and given no data.
+// says fails the test unless the command has written all these words to stderr, and nothing to stdout.
 func (r ran) says(words ...string) {
 	r.t.Helper()
 	for _, w := range words {
@@ -56,7 +56,7 @@ func (r ran) says(words ...string) {
 	}
 }
 
-// shows fails the test unless some data has all of these words.
+// shows fails the test unless data contains all these words.
 func shows(t *testing.T, data string, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -66,7 +66,7 @@ func shows(t *testing.T, data string, words ...string) {
 	}
 }
 
-// A tenant claims, looks and gives back; a script gets the CIDR and nothing else.
+// A tenant claims, lists and releases; a script gets only the CIDR.
 func TestCLI_Claim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -110,8 +110,8 @@ func TestCLI_Claim(t *testing.T) {
 	c.run("claim", "release", "web", "--ignore-not-found").ends(0)
 }
 
-// What keeps a claim from its block is told by the exit code, and said with what to do.
-func TestCLI_ClaimRefused(t *testing.T) {
+// If a claim gets no block, the exit code shows the reason, and a message says what to do.
+func TestCLI_ClaimExplainsARefusal(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Lengths{Min: 25, Max: 28}, gen.DefaultLength(26))
@@ -125,7 +125,7 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
 	create("all", "--pool", "own", "--length", "25").ends(0)
 	create("--class", s.name, "--wait=5s").ends(7).says("PoolExhausted", "own")
-	// What does not exist is not waited for, unless that is asked for.
+	// The command waits for a class that does not exist only if it is told to.
 	create("--class", "nobodys", "--wait=5s").ends(4).says("ClassNotFound", "nobodys")
 	create("--class", "nobodys").ends(4).says("ClassNotFound", "nobodys")
 	create("--pool", "owm", "--length", "28").ends(4).says("PoolNotFound", `did you mean "own"?`)
@@ -143,13 +143,13 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	c.run("claim", "crate").ends(2).says(`did you mean "create"?`)
 }
 
-// as runs a command as a user with no rights but granted ones, by way of an admin with the right to impersonate.
+// as runs a command for a user who has only granted rights, through an admin with the right to impersonate.
 func (c cli) as(user string, args ...string) ran {
 	c.t.Helper()
 	return c.run(append(args, "--as", user)...)
 }
 
-// soon waits until a user's command succeeds: the server learns of a binding a moment after it was stored.
+// soon waits until a user's command succeeds: the server learns of a role binding a moment after it has stored it.
 func (c cli) soon(user string, args ...string) {
 	c.t.Helper()
 	framework.Eventually(c.t, fmt.Sprintf("%s to succeed for %s", args, user), func(context.Context) error {
@@ -160,7 +160,7 @@ func (c cli) soon(user string, args ...string) {
 	})
 }
 
-// A tenant's user is let in and may claim after one command, which can be repeated.
+// One command lets a tenant's user in and allows the user to claim. It can be repeated.
 func TestCLI_Grant(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -192,8 +192,8 @@ func TestCLI_Grant(t *testing.T) {
 	unbound.run("grant", "ipam-consumer", "--user", bob).ends(8).says("tenant bind")
 }
 
-// The users of a platform have roles of their own, and hints name no others.
-func TestCLI_GrantOnThePlatform(t *testing.T) {
+// The users of a platform have their own roles, and hints name no other roles.
+func TestCLI_GrantGivesThePlatformsRoles(t *testing.T) {
 	t.Parallel()
 	platform, name := framework.SharedPlatform(t), framework.Name(t)
 	admin := cli{framework.AdminCLI(t, platform.Path), t}

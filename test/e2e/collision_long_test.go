@@ -11,9 +11,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A tenant creates claims whose records would have the same name, in every order, with
-// deletions, Retain, restarts and sweeps in between. No live claim loses its block, no
-// block is allocated to two claims, and every claim has a record of its own.
+// A tenant creates claims whose records would have the same name, in every order, with deletions, Retain, restarts
+// and sweeps in between. No live claim loses its block, no block is allocated to two claims, and every claim has a
+// record.
 func TestLong_Collision(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "sweeping", sweeping...)
@@ -87,8 +87,8 @@ func TestLong_Collision(t *testing.T) {
 	c.platform.WaitVerified(t)
 }
 
-// swept waits for two sweeps and a verification that finds nothing, and fails the test
-// if one of the claims was written meanwhile.
+// swept waits for two sweeps and for a verification that finds nothing. It fails the test if a claim was written
+// meanwhile.
 func (c collision) swept(claims ...*ipamv1alpha1.IPClaim) {
 	c.Helper()
 	before := make([]*ipamv1alpha1.IPClaim, len(claims))

@@ -12,17 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// twinA and twinB are claim names whose records have the same short name in the namespace
-// default: SHA-256 of "default/<name>" agrees in its first 64 bits. Such a pair is found
-// in minutes.
+// twinA and twinB are claim names whose records have the same short name in the namespace default: the first 64 bits
+// of the SHA-256 of "default/<name>" agree. Such a pair is found in minutes.
 const (
 	twinA = "2a7c25e5b575ed5f"
 	twinB = "2cd5d5eac5890ce7"
 )
 
-// The record of a claim whose short name is taken meanwhile is written again under its
-// long name, and the claim names it.
-func TestCollision_RecordWrittenAgain(t *testing.T) {
+// If the short name of a claim's record is taken meanwhile, the record is written again under its long name, and the
+// claim names it.
+func TestCollision_WritesTheRecordUnderItsLongName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -46,7 +45,7 @@ func TestCollision_RecordWrittenAgain(t *testing.T) {
 	collision{s}.distinct(a, b)
 }
 
-// collision is a scene whose tenant has a pair of names.
+// collision is a scene whose tenant uses the names twinA and twinB.
 type collision struct{ scene }
 
 // distinct fails the test unless the claims have blocks that share no address, and a

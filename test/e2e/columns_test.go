@@ -19,8 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// kubectl get shows people what they look for, without JSON: also on what waits, and on what was
-// retained.
+// kubectl get shows what people look for, without JSON. That includes waiting and retained objects.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -65,7 +64,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// cells are what the server shows of an object in these columns, as kubectl asks for it.
+// cells returns the cells that the server shows for an object in these columns, as kubectl requests them.
 func cells(ctx context.Context, access *rest.Config, path string, columns []string) (string, error) {
 	access = rest.CopyConfig(access)
 	access.GroupVersion = &schema.GroupVersion{Group: ipamv1alpha1.GroupName, Version: "v1alpha1"}

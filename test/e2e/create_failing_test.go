@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A CREATE of a name that is taken is answered before it fails. In a loop it takes one block at
-// most, and the claim that is there keeps its own.
+// A CREATE whose name is taken is answered before it fails. In a loop such CREATEs take at most one block, and the
+// existing claim keeps its own.
 func TestCreate_FailingAlreadyExists(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -37,11 +37,11 @@ func TestCreate_FailingAlreadyExists(t *testing.T) {
 	}
 	unchanged(t, s.tenant, claim)
 	holdsAtMost(t, s.platform, pool, 2*16)
-	other := s.holds("other", gen.Length(25)) // there is room for it
+	other := s.holds("other", gen.Length(25)) // the pool still has room
 	disjointIn(t, s.cidr, blockOf(t, claim), blockOf(t, other))
 }
 
-// Of CREATEs of one name at the same moment one succeeds, with a block that stays its own.
+// Of several concurrent CREATEs of one name, one succeeds, and its claim keeps its block.
 func TestCreate_FailingAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -86,7 +86,7 @@ func TestCreate_FailingByQuota(t *testing.T) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ipam"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/ipclaims.ipam.miloapis.com": resource.MustParse("1")}
 	framework.Create(t, admin, quota)
-	// kcp enforces a quota a moment after it shows it.
+	// kcp enforces a quota a moment after it shows the quota.
 	framework.Eventually(t, "the quota to be enforced", func(ctx context.Context) error {
 		probe := gen.Claim("probe", gen.OfClass(s.name))
 		switch err := s.tenant.Create(ctx, probe); {
@@ -102,7 +102,7 @@ func TestCreate_FailingByQuota(t *testing.T) {
 			t.Fatalf("CREATE %d over the quota: %v; want Forbidden", i, err)
 		}
 	}
-	const mostUnseen = 64 // of a workspace
+	const mostUnseen = 64 // blocks of a workspace whose claims were not seen
 	holdsAtMost(t, s.platform, pool, 1+mostUnseen+16)
 	neighbour := s.platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(24))
@@ -117,8 +117,8 @@ func TestCreate_FailingByQuota(t *testing.T) {
 	framework.WaitBound(t, s.tenant, gen.Claim("over-0"))
 }
 
-// A claim that is deleted as soon as it is created gives back what it was told. One that is made again under the same
-// name, however quickly, is another claim.
+// A claim that is deleted right after its CREATE releases the block that it was answered. A claim that is made again
+// under the same name, however quickly, is another claim.
 func TestCreate_FailingToLast(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -138,7 +138,7 @@ func TestCreate_FailingToLast(t *testing.T) {
 	}
 }
 
-// With Retain it keeps its record with the block if that was published, and else nothing.
+// With Retain, such a claim leaves its record with the block if the record was published, and otherwise nothing.
 func TestCreate_FailingToLastWithRetain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -172,7 +172,7 @@ func TestCreate_FailingToLastWithRetain(t *testing.T) {
 	})
 }
 
-// holdsAtMost fails the test if the status of a pool shows more addresses taken.
+// holdsAtMost fails the test if the status of a pool shows more allocated addresses.
 func holdsAtMost(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses int64) {
 	t.Helper()
 	framework.Read(t, c, pool)
@@ -182,9 +182,8 @@ func holdsAtMost(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addre
 	}
 }
 
-// The webhook is called before the server checks a name. A claim of a name that no object may have
-// takes nothing: the ledger would keep the name, however long it is, and nobody could ask a server
-// whether there is a claim of it.
+// The webhook is called before the server checks a name. A claim with a name that no object may have takes no block:
+// the ledger would keep the name, however long it is, and no server could be asked for such a claim.
 func TestCreate_FailingByName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

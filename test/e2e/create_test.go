@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The object that CREATE returns has the final status, however the claim asks. Nobody writes the
-// claim after that: only its record follows.
+// The object that CREATE returns has the final status, however the claim asks. The claim is not written again: only
+// its record follows.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -82,8 +82,8 @@ func create(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim) e
 	return c.Create(ctx, claim)
 }
 
-// answered creates a claim, and returns it as CREATE returned it, with its answer. On a busy
-// machine a CREATE may go without: then the claim is deleted, and made once more.
+// answered creates a claim, and returns it as CREATE returned it, with its answer. On a busy machine a CREATE may get
+// no answer: then the claim is deleted, and created again.
 func answered(t *testing.T, c client.WithWatch, claim *ipamv1alpha1.IPClaim, create func(context.Context, client.Writer, *ipamv1alpha1.IPClaim) error) *ipamv1alpha1.IPClaim {
 	t.Helper()
 	for range 5 {
@@ -94,7 +94,7 @@ func answered(t *testing.T, c client.WithWatch, claim *ipamv1alpha1.IPClaim, cre
 		if meta.FindStatusCondition(try.Status.Conditions, ipamv1alpha1.ConditionAllocated) != nil {
 			return try
 		}
-		if err := c.Delete(t.Context(), try); client.IgnoreNotFound(err) != nil { // a dry run stores none
+		if err := c.Delete(t.Context(), try); client.IgnoreNotFound(err) != nil { // a dry run stores no claim
 			t.Fatalf("Delete: %v", err)
 		}
 		framework.WaitGone(t, c, try.DeepCopy())
@@ -104,8 +104,8 @@ func answered(t *testing.T, c client.WithWatch, claim *ipamv1alpha1.IPClaim, cre
 	return nil
 }
 
-// A dry run shows what would be, and takes nothing.
-func TestCreate_DryRun(t *testing.T) {
+// A dry run shows the answer that a claim would get, and takes nothing.
+func TestCreate_TakesNothingInADryRun(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -124,8 +124,8 @@ func TestCreate_DryRun(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, real)))
 }
 
-// A claim that cannot be met is stored with the reason, and binds when the cause goes.
-func TestCreate_Unmet(t *testing.T) {
+// A claim that cannot be met is stored with the reason, and binds when the cause is gone.
+func TestCreate_StoresAClaimThatCannotBeMet(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -144,9 +144,9 @@ func TestCreate_Unmet(t *testing.T) {
 	}
 }
 
-// With the policy Refuse, of the claim or else of its class, a claim that cannot be met is not
-// stored, and takes nothing. The reason is in the error.
-func TestCreate_Refused(t *testing.T) {
+// With the policy Refuse, of the claim or else of its class, a claim that cannot be met is not stored, and takes
+// nothing. The error has the reason.
+func TestCreate_RefusesByPolicyWhatCannotBeMet(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.MaxPerConsumer("48"), gen.Unmet(ipamv1alpha1.UnmetRefuse))
@@ -162,7 +162,7 @@ func TestCreate_Refused(t *testing.T) {
 		claim  *ipamv1alpha1.IPClaim
 		code   int32
 		reason ipamv1alpha1.Reason
-		cause  metav1.CauseType // beside the reason
+		cause  metav1.CauseType // a further cause, besides the reason
 	}{
 		{gen.Claim("large", gen.OfClass(s.name), gen.Length(27)), http.StatusInsufficientStorage, ipamv1alpha1.ReasonPoolExhausted, "Exhausted"},
 		{gen.Claim("over", gen.OfClass(s.name), gen.Length(26)), http.StatusForbidden, ipamv1alpha1.ReasonQuotaExceeded, ""},
@@ -209,8 +209,8 @@ func statusOf(err error) metav1.Status {
 	return metav1.Status{}
 }
 
-// refusedWith returns an error unless a CREATE has failed with this code and reason, and without
-// a time after which clients would try again by themselves.
+// refusedWith returns an error unless a CREATE has failed with this code and reason. The answer must not have a time
+// after which clients would retry by themselves.
 func refusedWith(err error, code int32, reason ipamv1alpha1.Reason, beside metav1.CauseType) error {
 	details := statusOf(err).Details
 	if details == nil {

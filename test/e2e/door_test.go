@@ -23,9 +23,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The rules that package config tests are those of the servers: limits, words and rules of each kind, in a tenant's workspace
-// and on the platform alike, with a message that says what to write instead.
-func TestDoor_Create(t *testing.T) {
+// The servers apply the rules that package config tests: limits, words and rules of each kind, in a tenant's
+// workspace and on the platform alike, with a message that says what to write instead.
+func TestDoor_AppliesTheRulesOfPackageConfig(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -47,7 +47,7 @@ func TestDoor_Create(t *testing.T) {
 		_, isClass := row.object.(*ipamv1alpha1.IPClass)
 		for where, c := range map[string]client.Client{tenant.Path: tenant, platform.Path: admin} {
 			if isClass && where == tenant.Path {
-				continue // classes are made on the platform only
+				continue // classes are made only on the platform
 			}
 			object := row.object.DeepCopyObject().(client.Object)
 			isRefused(t, c.Create(t.Context(), object), row.says, "create %T in %s", object, where)
@@ -55,8 +55,8 @@ func TestDoor_Create(t *testing.T) {
 	}
 }
 
-// A pool for all is the platform's to make, and so are slices.
-func TestDoor_PlatformOnly(t *testing.T) {
+// Only the platform can make a pool for all workspaces, and slices.
+func TestDoor_RefusesPlatformFieldsFromTenants(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	tenant := platform.Tenant(t)
@@ -82,8 +82,8 @@ func TestDoor_PlatformOnly(t *testing.T) {
 	}
 }
 
-// What is immutable stays as it was written.
-func TestDoor_Change(t *testing.T) {
+// Immutable fields stay as they were written.
+func TestDoor_RefusesToChangeImmutableFields(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -114,8 +114,8 @@ func TestDoor_Change(t *testing.T) {
 	must.Do(t, tenant.Patch(t.Context(), claim, merge(`{"spec": {"reclaimPolicy": "Retain"}}`)))
 }
 
-// A pool that holds blocks is not deleted, by whomever; when they are released it is.
-func TestDoor_PoolInUse(t *testing.T) {
+// No user can delete a pool that holds blocks. Once these are released, the pool can be deleted.
+func TestDoor_RefusesToDeleteAPoolInUse(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name := framework.Name(t)
@@ -149,7 +149,7 @@ func TestDoor_PoolInUse(t *testing.T) {
 	}
 }
 
-// isRefused fails the test unless err is the refusal of an object, and says so.
+// isRefused fails the test unless err refuses an object with this text.
 func isRefused(t *testing.T, err error, says, what string, args ...any) {
 	t.Helper()
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
@@ -157,14 +157,14 @@ func isRefused(t *testing.T, err error, says, what string, args ...any) {
 	}
 }
 
-// webhookTimeout is how long kcp waits for a webhook, and slack what a busy machine may add.
+// webhookTimeout is how long kcp waits for a webhook, and slack is what a busy machine may add.
 const (
 	webhookTimeout = 2 * time.Second
 	slack          = 3 * time.Second
 )
 
-// The tests share one platform, whose webhooks are registered, with a class, a pool and a tenant: each follows the one
-// before, and leaves the controller running.
+// The tests share one platform, whose webhooks are registered, with a class, a pool and a tenant. They run in order,
+// and each leaves the controller running.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -180,7 +180,7 @@ func TestWebhooks(t *testing.T) {
 		{"Down", webhooksDown},
 		{"Hanging", webhooksHanging},
 		{"Restarting", webhooksRestarting},
-		{"Off", webhooksOff}, // the last: the controller that answers has ended
+		{"Off", webhooksOff}, // the last: it ends the controller that answers
 	} {
 		if !t.Run(test.name, func(t *testing.T) { test.run(t, platform, tenant) }) {
 			return
@@ -188,8 +188,8 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// kcp asks the webhook about each CREATE, in a tenant's workspace and on the platform, and takes
-// the name that it gives to a claim with generateName.
+// kcp asks the webhook about each CREATE, in a tenant's workspace and on the platform. A claim with generateName
+// keeps the name that the webhook gives it.
 func areAsked(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	admin := framework.Admin(t, platform.Path)
 	platform.WaitWebhooks(t, admin)
@@ -207,8 +207,8 @@ func areAsked(t *testing.T, platform *framework.Platform, tenant *framework.Tena
 	}
 }
 
-// While nobody listens, CREATE passes at once, and the claim is bound when the controller is back. One that says Refuse is
-// refused by kcp, with the URL of the webhook, but without the secret part of its path.
+// While the controller is down, CREATE passes at once, and the claim is bound when the controller is back. kcp
+// refuses a claim with the policy Refuse, and its error does not show the secret part of the webhook's path.
 func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"}}
 	framework.Read(t, platform.Admin(t), secret)
@@ -222,7 +222,7 @@ func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.
 	for _, claim := range claims {
 		unanswered(t, claim)
 	}
-	// The machine may be busy for a moment: the fastest one counts.
+	// The machine may be busy for a moment, so only the fastest CREATE counts.
 	if slices.Min(took) > webhookTimeout/2 {
 		t.Errorf("each CREATE took %s while nobody listens, want less than %s", took, webhookTimeout/2)
 	}
@@ -235,8 +235,8 @@ func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.
 	platform.WaitWebhooks(t, tenant)
 }
 
-// unanswered fails the test unless a new object says that nobody has answered it. Such a condition is no status that a
-// user has sent.
+// unanswered fails the test unless a new object has the condition which says that it got no answer. That condition is
+// not a status that a user has sent.
 func unanswered(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady)
@@ -245,7 +245,7 @@ func unanswered(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// While the webhook hangs, CREATE passes after the timeout, and the claim is bound afterwards.
+// While the webhook hangs, CREATE passes after the timeout, and the claim is bound later.
 func webhooksHanging(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	platform.PauseController(t)
 	claim := gen.Claim("hanging", gen.OfClass("web"))
@@ -286,7 +286,7 @@ func webhooksRestarting(t *testing.T, platform *framework.Platform, tenant *fram
 	framework.WaitBound(t, tenant, claims...)
 }
 
-// A controller that is told to serve no webhooks removes what another has registered.
+// A controller that is told to serve no webhooks removes those that another controller has registered.
 func webhooksOff(t *testing.T, platform *framework.Platform, _ *framework.Tenant) {
 	platform.StopController(t)
 	off := platform.Replica(t, "off", "--webhook-bind-address=0")
@@ -296,7 +296,7 @@ func webhooksOff(t *testing.T, platform *framework.Platform, _ *framework.Tenant
 	framework.WaitGone(t, framework.Admin(t, platform.Path), configuration)
 }
 
-// createTime is how long the CREATE of a claim takes. It must succeed.
+// createTime returns how long the CREATE of a claim takes. It must succeed.
 func createTime(t *testing.T, c client.Client, claim *ipamv1alpha1.IPClaim) time.Duration {
 	t.Helper()
 	begun := time.Now()

@@ -16,8 +16,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A controller that has just started answers CREATE while the claims cannot be listed, by class and by pool. It knows which
-// names are taken, and which IPAllocation keeps a block from a former claim. When the claims are listed all is bound, each once.
+// A controller that has just started answers CREATE by class and by pool before it can list the claims. It knows
+// which names are in use, and which IPAllocation retains a block of a former claim. When the claims are listed, all
+// are bound, each once.
 func TestLong_CreateIsAnsweredBeforeClaimsAreListed(t *testing.T) {
 	t.Parallel()
 	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
@@ -55,7 +56,8 @@ func TestLong_CreateIsAnsweredBeforeClaimsAreListed(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// answered makes claims until the CREATE of one is answered, which may take longer than a CREATE waits. It returns all of them.
+// answered makes claims until one CREATE is answered, which may take longer than a CREATE waits. It returns all these
+// claims.
 func (s scene) answered(from gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 	s.Helper()
 	var made []*ipamv1alpha1.IPClaim
@@ -74,8 +76,8 @@ func (s scene) answered(from gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 	return made
 }
 
-// refused makes a claim of the class until its CREATE is answered with a reason, which may take longer than a CREATE waits. One that is
-// not answered is deleted: nobody looks at it while the claims cannot be listed.
+// refused makes a claim of the class until its CREATE is answered with a reason, which may take longer than a CREATE
+// waits. A claim without an answer is deleted: the controller does not see it while it cannot list the claims.
 func (s scene) refused(name string, reason ipamv1alpha1.Reason) (claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	framework.Eventually(s, "CREATE to be refused", func(ctx context.Context) error {

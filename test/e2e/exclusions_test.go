@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An exclusion that comes later takes nothing away: the pool says what lies in it, and
-// hands that out no more once it is released. Taking the exclusion back serves who waits.
-func TestExclusions_Later(t *testing.T) {
+// A later exclusion takes no block away. The pool says which blocks lie in it, and does not hand them out again once
+// they are released. When the exclusion is removed, waiting claims are served.
+func TestExclusions_TakeNoBlockAway(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("10.0.0.0/27"))
@@ -46,9 +46,9 @@ func TestExclusions_Later(t *testing.T) {
 	waitHeld(t, s.tenant, pool, big.NewInt(32))
 }
 
-// A gateway is not handed out, nor are the network and the broadcast address beside it. They count as
-// allocated, until the gateway is taken off the pool.
-func TestExclusions_Gateway(t *testing.T) {
+// A gateway is not handed out, and neither are the network and broadcast addresses beside it. They count as allocated
+// until the gateway is removed from the pool.
+func TestExclusions_WithholdTheGateway(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("10.0.0.0/29"), gen.Gateway("10.0.0.1", 0))
@@ -74,10 +74,9 @@ func TestExclusions_Gateway(t *testing.T) {
 	waitHeld(t, s.tenant, pool, big.NewInt(4))
 }
 
-// An address that its pool withholds is never handed out: CREATE says so, and so does the
-// reconcile of a claim that waits while the pool withholds it. The claims bind when the pool
-// gives the address up.
-func TestExact_Reserved(t *testing.T) {
+// An address that its pool withholds is never handed out. Both CREATE and the reconcile of a waiting claim say so.
+// The claims bind when the pool no longer withholds the address.
+func TestExact_NeverGivesAWithheldAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Reserves(2, 0, 32))
@@ -101,14 +100,14 @@ func TestExact_Reserved(t *testing.T) {
 	framework.WaitBound(t, s.tenant, first, second)
 }
 
-// excludes replaces what a pool excludes.
+// excludes replaces the exclusions of a pool.
 func (s scene) excludes(pool *ipamv1alpha1.IPPool, cidrs string) {
 	s.Helper()
 	must.Do(s, s.tenant.Patch(s.Context(), pool, merge(`{"spec": {"excludedCIDRs": `+cidrs+`}}`)))
 }
 
-// poolSays waits until a ready pool says this of what it holds; nothing but its CIDR if
-// it is given nothing.
+// poolSays waits until the message of a pool contains text. With an empty text, it waits until the message no longer
+// speaks of blocks that were given out before.
 func (s scene) poolSays(pool *ipamv1alpha1.IPPool, text string) {
 	s.Helper()
 	framework.WaitFor(s, client.Reader(s.tenant), pool, func(pool *ipamv1alpha1.IPPool) error {

@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// An export that is lost, in one way after the other, is made again, and all goes on.
+// An export that is lost, in one way after the other, is made again, and then everything works again.
 func TestLong_Export(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -45,8 +45,8 @@ func TestLong_Export(t *testing.T) {
 	goesOn("with-its-identity")
 }
 
-// exportOfAnotherIdentity loses the export with its secret. Without the secret of its identity it is another, which shows no
-// claim that was there: no replica is ready then, and no block is freed. With it all goes on.
+// exportOfAnotherIdentity deletes the export and its secret. A new export has another identity, and shows none of the
+// former claims: then no replica is ready, and no block is freed. With the former secret, everything works again.
 func (s scene) exportOfAnotherIdentity() {
 	s.Helper()
 	admin, identity, binding := framework.Admin(s, s.platform.Path), &corev1.Secret{}, &apisv1alpha2.APIBinding{}
@@ -76,8 +76,8 @@ func (s scene) exportOfAnotherIdentity() {
 	s.platform.StartController(s)
 }
 
-// exportDeleted deletes the export. kcp goes on serving what it has bound, and no tenant is served by the controller any more.
-// Each tool says so, and all goes on when the export is there again.
+// exportDeleted deletes the export. kcp goes on serving what it has bound, but the controller serves no tenant any
+// more. Each tool says so. Once the export exists again, everything works again.
 func (s scene) exportDeleted(ours, theirs cli) {
 	s.Helper()
 	admin, export := framework.Admin(s, s.platform.Path), &apisv1alpha2.APIExport{}
@@ -113,7 +113,7 @@ func loseExport(t *testing.T, admin client.Client) {
 	}
 }
 
-// bootstrapped makes the platform ready again, and returns the identity of its export.
+// bootstrapped bootstraps the platform again, and returns the identity of its export.
 func bootstrapped(t *testing.T, platform *framework.Platform, admin client.Client) string {
 	t.Helper()
 	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}))

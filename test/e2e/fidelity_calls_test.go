@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The paths of the calls.
+// These are the paths of the calls.
 const (
 	theAPI     = "/apis/ipam.miloapis.com/v1alpha1"
 	theWrites  = "/apis/ipam.miloapis.com/v1controller1"
@@ -36,14 +36,14 @@ const (
 	kindApply = "application/apply-patch+yaml"
 
 	dryRun = "?dryRun=All"
-	// marker is the object of each kind whose deletion ends the watches.
+	// marker is an object of each kind. Its deletion ends the watches.
 	marker = "zz-the-last"
 )
 
-// noOwners is why server-side apply differs where it has to know who owns a field.
+// noOwners says why a server-side apply gets another answer if the server has to know the owner of a field.
 const noOwners = "the simulated kcp keeps no owners of fields"
 
-// noAuthorizer is why requests differ that a server refuses before it looks for the object.
+// noAuthorizer says why a request gets another answer if a server refuses it before it looks for the object.
 const noAuthorizer = "the simulated kcp asks no authorizer, and answers 404 where a server answers 403"
 
 // body returns an object as JSON, from YAML in flow style.
@@ -74,12 +74,12 @@ func record(name, block, claimRef string) string {
 		"}, status: {allocatedCIDR: "+block+"}")
 }
 
-// inController returns an object in the version of the controller.
+// inController returns an object in the version that the controller writes.
 func inController(object string) string {
 	return strings.Replace(object, "ipam.miloapis.com/v1alpha1", "ipam.miloapis.com/v1controller1", 1)
 }
 
-// streams returns the watches. Each sees a marker go.
+// streams returns the watches. Each ends with the deletion of a marker.
 func streams() []call {
 	return []call{
 		{name: "pools of a workspace", by: byTenant, method: "GET", path: poolsAt + "?watch=true&timeoutSeconds=300"},
@@ -90,7 +90,7 @@ func streams() []call {
 	}
 }
 
-// founding returns calls that make the objects for the others.
+// founding returns calls that make the objects for all other calls.
 func founding() []call {
 	return []call{
 		{name: "no such namespace", by: byTenant, method: "POST", path: claimsIn("going"), body: claim("early", "")},

@@ -65,7 +65,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// keep notes what a webhook was asked. Whether an object is changed by one more request is not asked here.
+// keep notes the parts of a request to a webhook in which both sides have to agree.
 func (d *door) keep(path string, asked *admissionv1.AdmissionRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *door) Do(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// hook registers webhooks such as those of the controller, and waits until kcp asks them.
+// hook registers webhooks like those of the controller, and waits until kcp asks them.
 func (d *duel) hook(t *testing.T) {
 	t.Helper()
 	truth, simulated := &door{}, &door{}
@@ -147,7 +147,7 @@ func hookedClaim(name, door, spec string) string {
 	return body("IPClaim", "metadata: {name: "+name+", labels: {door: "+door+"}}, spec: {"+spec+"}")
 }
 
-// hooked returns calls about which webhooks are asked, or are not.
+// hooked returns calls that show which webhooks are asked.
 func hooked() []call {
 	return []call{
 		{name: "allowed", by: byTenant, method: "POST", path: claimsAt, body: hookedClaim("h1", "allow", "className: c")},
@@ -177,7 +177,7 @@ func hooked() []call {
 	}
 }
 
-// compareReviews compares what the webhooks of both sides were asked.
+// compareReviews compares the requests to the webhooks of both sides.
 func (d *duel) compareReviews(t *testing.T) {
 	t.Helper()
 	all := map[*side][]any{}

@@ -2,7 +2,7 @@ package e2e
 
 import "strings"
 
-// leaving returns calls that delete a namespace, and unbind while finalizers hold something.
+// leaving returns calls that delete a namespace, and that unbind, while finalizers hold objects.
 func leaving() []call {
 	inGoing := func(path string) string { return strings.Replace(path, "default", "going", 1) }
 	return []call{

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// symbols gives the values of a server the same names on both sides: "rv of first-2" to the second revision of the object first. They
-// count by object, so that a difference shifts no symbol of another one.
+// symbols gives corresponding values of both servers the same names: "rv of first-2" is the second revision of the
+// object first. Each object has its own count, so a difference in one object shifts no symbol of another.
 type symbols struct {
 	uids, revisions map[string]string
-	names           map[string]string // that the server has generated
+	names           map[string]string // names that the server has generated
 	given           map[string]int    // values by kind and object
 }
 
@@ -30,7 +30,8 @@ func (s *symbols) call(known map[string]string, of, value string) string {
 	return known[value]
 }
 
-// learn keeps what later calls name in braces: {uid:NAME} and {rv:NAME} of the object, and {continue} of a list.
+// learn keeps values that later calls name in braces: {uid:NAME} and {rv:NAME} of an object, and {continue} of a
+// list.
 func (s *side) learn(a answer) {
 	object, _ := a.body.(map[string]any)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -49,7 +50,7 @@ func (s *side) learn(a answer) {
 	s.words["rv:"+name], _ = metadata["resourceVersion"].(string)
 }
 
-// all returns normal events. Bookmarks come when a server likes.
+// all returns normal events, without bookmarks: a server may send these at any time.
 func (s *side) all(list []answer) (normal []any) {
 	for _, one := range list {
 		if event, ok := one.body.(map[string]any); ok && event["type"] == "BOOKMARK" {
@@ -60,8 +61,8 @@ func (s *side) all(list []answer) (normal []any) {
 	return normal
 }
 
-// normal returns an answer in the words of both sides. Of a refusal these are code and reason: no program reads the sentences of a
-// server, which come in any order.
+// normal returns an answer in the words of both sides. A refusal is reduced to its code and reason: no program reads
+// a server's sentences, which come in any order.
 func (s *side) normal(a answer) any {
 	if status, ok := a.body.(map[string]any); ok && a.code >= http.StatusBadRequest {
 		return map[string]any{"code": a.code, "reason": status["reason"]}
@@ -69,7 +70,7 @@ func (s *side) normal(a answer) any {
 	return map[string]any{"code": a.code, "body": s.walk("", a.body)}
 }
 
-// walk returns a value of a field in the words of both sides.
+// walk returns the value of a field in the words of both sides.
 func (s *side) walk(key string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:

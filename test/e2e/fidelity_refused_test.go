@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// listed returns a list of n entries, of a format that takes their number.
+// listed returns a list of n entries. Each entry is format with its number.
 func listed(n int, format string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -14,7 +14,7 @@ func listed(n int, format string) string {
 	return strings.Join(list, ", ")
 }
 
-// invalid returns objects that a schema refuses, by its types and by its rules, at CREATE and at a change.
+// invalid returns objects that a schema refuses, by its types or its rules, at CREATE and at a change.
 func invalid() []call {
 	const parent = "parentPoolRef: {name: parent}"
 	var calls []call
@@ -64,7 +64,7 @@ func invalid() []call {
 	return append(calls, changed()...)
 }
 
-// changed returns changes that a schema refuses, or has to admit.
+// changed returns changes that a schema refuses, and changes that it has to admit.
 func changed() []call {
 	var calls []call
 	change := func(path, spec string) {
@@ -95,7 +95,7 @@ func changed() []call {
 	return calls
 }
 
-// policies returns objects that a schema admits and a policy refuses.
+// policies returns objects that a schema admits, but a policy refuses.
 func policies() []call {
 	full := func(flow string) string { return body("IPPool", flow) }
 	finalizers, labels := listed(17, "example.com/f%d"), listed(65, "l%d: x")

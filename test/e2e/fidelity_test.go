@@ -23,24 +23,24 @@ const (
 	byTenant     = "tenant"     // ipam-pool-admin and edit in the workspace
 	byOwner      = "owner"      // cluster-admin in the workspace
 	byStaff      = "staff"      // the people of the platform
-	byAdmin      = "admin"      // of kcp
-	byController = "controller" // its service account
+	byAdmin      = "admin"      // the admin of kcp
+	byController = "controller" // the controller's service account
 	byMasters    = "masters"    // kcp itself
 )
 
-// call is a request that both servers answer. Each side fills in the words in braces: see [side.words].
+// call is a request to both servers. Each side fills in the words in braces: see [side.words].
 type call struct {
 	name, by, method, path, kind, body string
-	// settles says that kcp answers so only a moment later: it is asked until the codes agree. until is a code: both are asked until they
-	// answer so.
+	// settles says that kcp gives this answer only after a moment: both are asked until the codes agree. until is a
+	// code: both are asked until their answers have it.
 	settles bool
 	until   int
-	// differs is why the answers differ on purpose. Empty: they agree.
+	// differs is why the answers may differ. Empty: they have to agree.
 	differs string
 }
 
-// A simulation is worth as much as its servers are like the real ones. The kcp in memory gives the same answers to the same requests,
-// in the same order, and its watches bring the same events. What differs on purpose says why.
+// A simulation is worth as much as its servers are like the real ones. The kcp in memory gives the same answers to
+// the same requests, in the same order, and its watches show the same events. Each intended difference has a reason.
 func TestFidelity_TheSimulatedKCPAnswersAsARealOne(t *testing.T) {
 	t.Parallel()
 	d := newDuel(t)
@@ -64,7 +64,7 @@ type side struct {
 	name  string
 	kcp   string                       // its URL
 	as    map[string]http.RoundTripper // by user
-	words map[string]string            // what stands for a word in braces
+	words map[string]string            // the values of the words in braces
 	known symbols
 }
 
@@ -132,7 +132,7 @@ func (d *duel) run(t *testing.T, calls []call) {
 	}
 }
 
-// asked sends a call until the answer has a code, or for as long as patience lasts. Zero: once.
+// asked sends a call until the answer has a code, or until patience is over. With code 0, it sends the call once.
 func (s *side) asked(t *testing.T, c call, code int) answer {
 	t.Helper()
 	got := s.ask(t, c)
@@ -195,7 +195,7 @@ type watched struct {
 	got map[*side]*events
 }
 
-// events are those that a watch has brought.
+// events are the events of a watch.
 type events struct {
 	list chan answer
 }
@@ -232,7 +232,7 @@ func (e *events) follow(body io.Reader) {
 	}
 }
 
-// take returns the events up to the DELETED of the marker, or none that comes while patience lasts.
+// take returns the events up to the DELETED of the marker, or up to the end of patience.
 func (e *events) take() (list []answer) {
 	late := time.After(framework.Patience)
 	for {
@@ -251,7 +251,7 @@ func (e *events) take() (list []answer) {
 	}
 }
 
-// compareEvents compares what the watches of both sides have brought.
+// compareEvents compares the events of the watches of both sides.
 func (d *duel) compareEvents(t *testing.T) {
 	t.Helper()
 	for _, w := range d.watches {

@@ -45,7 +45,7 @@ func patches() []call {
 	}
 }
 
-// statuses returns changes of a status, which the controller alone may write.
+// statuses returns changes of a status, which only the controller may write.
 func statuses() []call {
 	bound := `{"status":{"phase":"Bound","allocatedCIDR":"10.0.0.0/28","unknown":1}}`
 	inUse := `{"status":{"phase":"Ready","conditions":[{"type":"InUse","status":"True","reason":"InUse","message":"held by IPClaim default/s","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
@@ -90,7 +90,7 @@ func statuses() []call {
 	}
 }
 
-// listings returns lists of a workspace, and of all.
+// listings returns lists of one workspace, and of all workspaces.
 func listings() []call {
 	return []call{
 		{name: "pools", by: byTenant, method: "GET", path: poolsAt},

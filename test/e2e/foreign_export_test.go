@@ -24,9 +24,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A tenant has an export of its own that claims the kinds of this API, and another tenant,
-// who is in league with it, accepts that. Through the export's endpoint it sees what is in
-// that workspace and in no other, and forges nothing there either.
+// A tenant has an export of its own that claims the kinds of this API. Another tenant, who conspires with it, accepts
+// that. Through the export's endpoint, the first tenant sees only that workspace, and cannot forge anything there,
+// either.
 func TestForeignExport(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -68,7 +68,7 @@ func TestForeignExport(t *testing.T) {
 	if now := recordOf(t, victim, theirs); now.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the victim's record was written:\nbefore %+v\nafter  %+v", before, now)
 	}
-	now := &ipamv1alpha1.IPClaim{} // kcp labels what an export claims
+	now := &ipamv1alpha1.IPClaim{} // kcp labels the objects that an export claims
 	must.Do(t, mate.Get(t.Context(), client.ObjectKeyFromObject(mates), now))
 	if diff := cmp.Diff(mates.Status, now.Status); diff != "" {
 		t.Errorf("the status of the mate's claim has changed (-before +after):\n%s", diff)
@@ -89,7 +89,7 @@ type spy struct {
 	export *apisv1alpha2.APIExport
 }
 
-// newSpy has the owner of the scene's tenant make the export, which everybody may bind.
+// newSpy makes the export, as the owner of the scene's tenant. Everybody may bind it.
 func newSpy(s scene) *spy {
 	s.Helper()
 	binding := &apisv1alpha2.APIBinding{}
@@ -122,7 +122,7 @@ func newSpy(s scene) *spy {
 	return p
 }
 
-// boundBy has the owner of another workspace bind the export, and accept all that it claims.
+// boundBy binds the export in another workspace, as the workspace's owner, and accepts all that the export claims.
 func (p *spy) boundBy(tenant *framework.Tenant) {
 	p.Helper()
 	owner, binding := tenant.Owner(p), &apisv1alpha2.APIBinding{}
@@ -150,7 +150,7 @@ func (p *spy) boundBy(tenant *framework.Tenant) {
 	})
 }
 
-// at is a client of a logical cluster by the export's endpoint.
+// at returns a client of a logical cluster at the export's endpoint.
 func (p *spy) at(cluster string) client.Client {
 	p.Helper()
 	access := rest.CopyConfig(p.access)
@@ -168,8 +168,7 @@ func (p *spy) at(cluster string) client.Client {
 	return must.Get(workspaces.NewClient(access))(p)
 }
 
-// seesOnly fails the test if a list shows an object of another cluster. A list that is
-// refused shows none.
+// seesOnly fails the test if a list shows an object of another cluster. A refused list shows none.
 func (p *spy) seesOnly(c client.Client, list client.ObjectList, cluster logicalcluster.Name) {
 	p.Helper()
 	if err := c.List(p.Context(), list); err != nil {
@@ -188,7 +187,7 @@ func (p *spy) seesOnly(c client.Client, list client.ObjectList, cluster logicalc
 	}
 }
 
-// isShutOut fails the test if something can be read or written.
+// isShutOut fails the test if any object can be read or written.
 func (p *spy) isShutOut(c client.Client, claim *ipamv1alpha1.IPClaim, pool *ipamv1alpha1.IPPool) {
 	p.Helper()
 	for what, do := range map[string]func(context.Context) error{
@@ -213,7 +212,7 @@ func (p *spy) isShutOut(c client.Client, claim *ipamv1alpha1.IPClaim, pool *ipam
 	}
 }
 
-// forgesNothing fails the test if what only the system writes can be written.
+// forgesNothing fails the test if anything can be written that only the system may write.
 func (p *spy) forgesNothing(c client.Client, claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation, pool *ipamv1alpha1.IPPool) {
 	p.Helper()
 	forged := gen.Allocation("forged", p.name, "192.0.2.0/28")

@@ -20,21 +20,21 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// forged is a status that no controller would write: each value names itself, and no pool
-// of any test has the block.
+// forged is a status that no controller would write. Its values are recognizable, and no test's pool contains the
+// block.
 const (
 	forged    = `{"phase": "Bound", "allocatedCIDR": "203.0.113.0/28", "className": "forged", "conditions": [` + condition + `]}`
 	condition = `{"type": "Allocated", "status": "True", "reason": "Forged", "message": "forged", "lastTransitionTime": "2026-01-01T00:00:00Z"}`
 )
 
-// marks are what the values of forged have that no other status has.
+// marks are texts that occur in forged, and in no other status.
 var marks = []string{"203.0.113.", "forged", "Forged"}
 
-// attack is a request that would store a forged status, or take away the real one.
+// attack is a request that tries to store a forged status, or to remove the real one.
 type attack struct {
 	name    string
 	verb    string // POST unless set
-	at      string // what follows the collection of claims: nothing, /NAME or /NAME/status
+	at      string // the path after the collection of claims: nothing, /NAME or /NAME/status
 	version string // v1alpha1 unless set
 	query   string // such as fieldManager=x&force=true
 	kind    string // the content type; JSON unless set
@@ -49,7 +49,7 @@ const (
 	second  = "v1controller1"
 )
 
-// forger sends requests as one user, also such as no client library would build.
+// forger sends requests as one user, including requests that no client library would build.
 type forger struct {
 	*testing.T
 	who    string
@@ -67,7 +67,7 @@ func newForger(t *testing.T, who string, access *rest.Config) forger {
 	return forger{T: t, who: who, rest: raw, client: c}
 }
 
-// send sends an attack on a claim, which is as it was last read, or as it would be created.
+// send sends an attack on a claim. The claim is as it was last read, or as it would be created.
 func (f forger) send(a attack, claim *ipamv1alpha1.IPClaim) error {
 	f.Helper()
 	version, verb, kind := a.version, a.verb, a.kind
@@ -93,8 +93,8 @@ func (f forger) send(a attack, claim *ipamv1alpha1.IPClaim) error {
 	return request.Do(f.Context()).Error()
 }
 
-// creates sends attacks that create claims, and fails the test if anything forged is stored,
-// whatever the server answers, or anything in the second version. It returns how many claims were stored without the status.
+// creates sends attacks that create claims. It fails the test if a forged value is stored, whatever the server
+// answers, or if anything is stored in the second version. It returns how many claims were stored without the status.
 func (f forger) creates(attacks []attack) (stored int) {
 	f.Helper()
 	for i, a := range attacks {
@@ -125,8 +125,8 @@ func (f forger) creates(attacks []attack) (stored int) {
 	return stored
 }
 
-// changes sends attacks on a bound claim, and fails the test if the status changes, whatever
-// the server answers. It leaves the claim as last read.
+// changes sends attacks on a bound claim. It fails the test if the status changes, whatever the server answers. It
+// leaves the claim as last read.
 func (f forger) changes(claim *ipamv1alpha1.IPClaim, attacks []attack) {
 	f.Helper()
 	for _, a := range attacks {
@@ -159,10 +159,9 @@ func text(t *testing.T, value any) string {
 	return string(data)
 }
 
-// No user creates a claim with a status: not the owner of the workspace, not kcp's admin, and
-// not a service account of the controller's name. Some attacks are refused, and some create
-// a claim without the status.
-func TestForgery_OfANewClaim(t *testing.T) {
+// No user can create a claim with a status: not the owner of the workspace, not kcp's admin, and not a service
+// account with the controller's name. Some attacks are refused, and others create a claim without the status.
+func TestForgery_CreatesNoClaimWithAStatus(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	for _, f := range forgersOf(t, tenant) {
@@ -172,8 +171,8 @@ func TestForgery_OfANewClaim(t *testing.T) {
 	}
 }
 
-// No user changes or removes the status of a bound claim.
-func TestForgery_OfABoundClaim(t *testing.T) {
+// No user can change or remove the status of a bound claim.
+func TestForgery_ChangesNoBoundClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -201,7 +200,7 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	}
 }
 
-// written is a claim in the version in which the controller writes its status.
+// written returns a claim in the version in which the controller writes its status.
 func written(claim *ipamv1alpha1.IPClaim) *v1controller1.IPClaim {
 	return &v1controller1.IPClaim{IPClaim: *claim.DeepCopy()}
 }

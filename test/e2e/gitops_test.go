@@ -22,7 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// TestGitOps shows on one platform what the tools make of the objects.
+// The tests share one platform. They show how the tools judge its objects.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -36,13 +36,14 @@ func TestGitOps(t *testing.T) {
 		run  func(*testing.T, *framework.Platform, *framework.Tenant)
 	}{
 		{"Manifests", manifestsOfThePage},
-		{"States", toolsAgree}, // the last: the controller is away
+		{"States", toolsAgree}, // the last: it stops the controller
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, platform, tenant) })
 	}
 }
 
-// toolsAgree creates an object in each state. kstatus, the health check of Argo CD, and kubectl wait agree on all of them.
+// toolsAgree creates an object in each state. kstatus, the health check of Argo CD, and kubectl wait agree on each of
+// them.
 func toolsAgree(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	of := gen.OfClass("internal")
 	full, holder := gen.Pool("full", gen.CIDR("10.200.0.0/30")), gen.Claim("holder", gen.FromPool("full"), gen.Length(30))
@@ -100,7 +101,7 @@ func toolsAgree(t *testing.T, platform *framework.Platform, tenant *framework.Te
 	agree(platform, class, "IPClass", health.Progressing)
 }
 
-// manifestsOfThePage applies the manifests of docs/gitops.md in the wrong order and in the right one, by both ways of
+// manifestsOfThePage applies the manifests of docs/gitops.md in the wrong order and in the right one, in both ways of
 // kubectl, and prunes them.
 func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.Tenant) {
 	all := pageManifests(t)
@@ -131,7 +132,7 @@ func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.T
 		t.Errorf("the second apply changes something:\n%s", again.Out)
 	}
 	applied(apply(all, "--server-side", "--force-conflicts"))
-	taken := revisions(t, tenant) // the field manager is new
+	taken := revisions(t, tenant) // a new field manager changes the versions
 	slices.Reverse(all)
 	applied(apply(all, "--server-side"))
 	if now := revisions(t, tenant); fmt.Sprint(now) != fmt.Sprint(taken) {
@@ -143,7 +144,7 @@ func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.T
 	if now := revisions(t, tenant); len(now) != 2 || now["IPClaim shop-ingress"] != "" {
 		t.Errorf("after pruning a claim, there are %v; want the pool and the claim of it", now)
 	}
-	// A pool is refused while its claim is there: the next pass deletes it.
+	// The pool's deletion is refused while its claim exists: the next try deletes the pool.
 	framework.Eventually(t, "the pool and its claim to be pruned", func(context.Context) error {
 		apply(all[2:], prune...)
 		if now := revisions(t, tenant); len(now) != 1 || now["IPClaim shop-ingress"] == "" {
@@ -153,7 +154,7 @@ func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.T
 	})
 }
 
-// pageManifests returns the manifests of this API on the page, each with a line end.
+// pageManifests returns the manifests of this API on the page, each with a line break at its end.
 func pageManifests(t *testing.T) (found []string) {
 	t.Helper()
 	root := must.Get(local.ModuleRoot())(t)
@@ -168,7 +169,8 @@ func pageManifests(t *testing.T) (found []string) {
 	return found
 }
 
-// revisions returns the resourceVersion of each object of the page, by kind and name, once the system writes no more.
+// revisions returns the resourceVersion of each object of the page, by kind and name, once the system has stopped
+// writing.
 func revisions(t *testing.T, tenant *framework.Tenant) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -27,7 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The client does against a real kcp what its documentation says. The tests share a tenant: each has a pool of its own.
+// The Go client works on a real kcp as its documentation says. The tests share a tenant; each has a pool of its own.
 func TestGoClient(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
@@ -50,7 +50,8 @@ func TestGoClient(t *testing.T) {
 	}
 }
 
-// The same request again gets the same block, and another one of that name says what differs.
+// The same request again gets the same block. A different request with that name gets an error that says what
+// differs.
 func clientAgain(t *testing.T, tenant *framework.Tenant, pool string) {
 	request := func() *ipamv1alpha1.IPClaim { return gen.Claim("web", gen.FromPool(pool), gen.Length(28)) }
 	first := must.Get(ipamclient.Claim(t.Context(), tenant, request()))(t)
@@ -84,7 +85,7 @@ func clientAgain(t *testing.T, tenant *framework.Tenant, pool string) {
 	}
 }
 
-// Release gives back what a claim holds, and may be repeated.
+// Release releases the block of a claim, and may be repeated.
 func clientRelease(t *testing.T, tenant *framework.Tenant, pool string) {
 	request := gen.Claim("whole", gen.FromPool(pool), gen.Length(24))
 	held := must.Get(ipamclient.Claim(t.Context(), tenant, request))(t)
@@ -95,14 +96,14 @@ func clientRelease(t *testing.T, tenant *framework.Tenant, pool string) {
 	if freed, ok, err := ipamclient.Release(t.Context(), tenant, name); err != nil || ok {
 		t.Errorf("Release again = %+v, %t, %v; want nothing, and no error", freed, ok, err)
 	}
-	// The whole pool is free again: a claim for it waits for that at most.
+	// The whole pool is free again: a claim for it waits for nothing else.
 	if again, err := ipamclient.Claim(t.Context(), tenant, gen.Claim("next", gen.FromPool(pool), gen.Length(24))); err != nil || again.Prefix != held.Prefix {
 		t.Errorf("Claim after Release = %+v, %v; want %s", again, err, held.Prefix)
 	}
 }
 
-// A claim that cannot be met now is an error with its reason, however the server says it, and is
-// woken when the cause goes.
+// A claim that cannot be met now is an error with its reason, in whatever way the server says so. The claim is woken
+// when the cause is gone.
 func clientUnmet(t *testing.T, tenant *framework.Tenant, pool string) {
 	must.Get(ipamclient.Claim(t.Context(), tenant, gen.Claim("all", gen.FromPool(pool), gen.Length(24))))(t)
 	refused := gen.Claim("refused", gen.FromPool(pool), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse))
@@ -119,7 +120,7 @@ func clientUnmet(t *testing.T, tenant *framework.Tenant, pool string) {
 	if _, err = ipamclient.Claim(t.Context(), tenant, stalled); ipamclient.ReasonOf(err) == "" {
 		t.Errorf("a claim that can never be met is %v; want its reason, without a wait", err)
 	}
-	// Wait has shown the answer before the room is there: what binds the claim is an event.
+	// Wait has passed on the answer before there is room, so an event binds the claim.
 	seen := 0
 	released := func(unmet *ipamclient.UnmetError) error {
 		if seen++; seen == 1 {
@@ -141,8 +142,8 @@ func clientUnmet(t *testing.T, tenant *framework.Tenant, pool string) {
 	}
 }
 
-// An operator without state of its own finds after a restart what it has given, and goes on.
-func TestGoClient_Operator(t *testing.T) {
+// After a restart, an operator without state of its own finds the addresses that it has given, and goes on.
+func TestGoClient_FindsItsAddressesAfterARestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Lengths{Min: 32, Max: 32}, gen.DefaultLength(32))
@@ -181,8 +182,7 @@ func TestGoClient_Operator(t *testing.T) {
 	}
 }
 
-// operate runs the operator of the examples in the tenant's workspace, until the function that it
-// returns has stopped it.
+// operate runs the examples' operator in the tenant's workspace. The returned function stops it.
 func (s scene) operate() (stop func()) {
 	s.Helper()
 	mgr := must.Get(ctrl.NewManager(s.tenant.Config(), ctrl.Options{
@@ -201,7 +201,7 @@ func (s scene) operate() (stop func()) {
 	}
 }
 
-// The blocks of a cluster are all there, or all given back.
+// A cluster gets all of its blocks, or all are released.
 func clientNetworks(t *testing.T, tenant *framework.Tenant, pool string) {
 	networks := func(services int32) examples.Networks {
 		from := &ipamv1alpha1.PoolRef{Name: pool}
@@ -233,8 +233,8 @@ func clientNetworks(t *testing.T, tenant *framework.Tenant, pool string) {
 	})
 }
 
-// The whole program of docs/go-client.md runs in a module of its own, made by the commands of the page.
-func TestGoClient_AModuleOfItsOwn(t *testing.T) {
+// The whole program of docs/go-client.md runs in its own module, which the commands of the page make.
+func TestGoClient_RunsInAModuleOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.DefaultLength(28))

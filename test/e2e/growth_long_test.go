@@ -16,11 +16,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// footprint has the memory, files and goroutines of the controller, by metric. "series" is the number of metrics.
+// footprint is the memory, files and goroutines of the controller, by metric. "series" is the number of metrics.
 type footprint map[string]float64
 
-// growth is by how much each may grow: a share, and so much more. The next collection of garbage is due at twice the
-// live heap.
+// growth is how much each metric may grow: by a share, plus a constant. The next garbage collection is due at twice
+// the live heap.
 var growth = map[string]struct{ share, slack float64 }{
 	"go_goroutines":                           {0.10, 30},
 	"go_memstats_next_gc_bytes":               {0.25, 8 << 20},
@@ -29,7 +29,7 @@ var growth = map[string]struct{ share, slack float64 }{
 	"series": {0.10, 50},
 }
 
-// Claims that come and go leave nothing in the controller.
+// Claims that come and go leave nothing behind in the controller.
 func TestLong_ChurnLeavesNothing(t *testing.T) {
 	const rounds, claims = 8, 150
 	platform := framework.NewPlatform(t)

@@ -22,11 +22,11 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// kcp routes a request before it reads the body, and asks webhooks and policies by the bindings of a later moment. So a
-// CREATE whose body is held back until the workspace has unbound is stored as it was sent: a claim with another's
-// block, and a pool that says that it is a slice. Both give nothing: the claim loses the block and gets one of its own. A claim
-// that the controller could not read, and whose block it could not take back, is not stored.
-func TestLong_HeldBack(t *testing.T) {
+// kcp routes a request before it reads the body, and asks webhooks and policies by the bindings of a later moment. So
+// a CREATE whose body is held back until the workspace has unbound is stored as it was sent: a claim with another
+// claim's block, and a pool that calls itself a slice. Neither has an effect: the claim loses the block, and gets one
+// of its own. A claim that the controller could not read, so that it could not take back the block, is not stored.
+func TestLong_HeldBackCreatesHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	platform, victim, pool := alone(t)
 	honest := claimAnew(t, victim, pool.Name)
@@ -78,10 +78,10 @@ func TestLong_HeldBack(t *testing.T) {
 	}
 }
 
-// The workspace goes instead of binding once more. kcp then never stops to show the orphans in its wildcard lists, and nobody
-// can delete them. They are in nobody's way: after a loss of the ledger, too, no address is taken for them, and
-// no pool stays frozen for them.
-func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
+// Here the workspace is deleted instead of bound again. Then kcp shows the orphans in its wildcard lists for ever,
+// and nobody can delete them. They do no harm: even after a loss of the ledger, no address is kept for them, and no
+// pool stays frozen for them.
+func TestLong_HeldBackCreatesOfADeletedWorkspaceHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
 	stays := l.holds("stays", gen.Length(28))
@@ -122,7 +122,7 @@ func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 	}
 }
 
-// Pools whose finalizers were taken off leave the ledger with their workspace, too.
+// A pool whose finalizers were removed leaves the ledger with its workspace, too.
 func TestLong_PoolStrippedBeforeItsWorkspaceGoes(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)

@@ -14,10 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Three levels, made from the bottom up: each waits for its parent, then is carved from
-// it. Each is counted in its parent to the last address, and none can be deleted before
-// those below it.
-func TestHierarchy_ThreeLevels(t *testing.T) {
+// Three levels are made from the bottom up: each pool waits for its parent, and is then carved from it. Each is
+// counted in its parent to the last address, and no pool can be deleted before the pools below it.
+func TestHierarchy_CountsThreeLevels(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	root := gen.Pool("root", gen.CIDR("10.0.0.0/16"))
@@ -59,9 +58,9 @@ func TestHierarchy_ThreeLevels(t *testing.T) {
 	deleteUnused(t, tenant, root)
 }
 
-// A parent may be another workspace's, once that workspace shares it. Its owner learns that a
-// block is held, and not by whom.
-func TestHierarchy_ParentElsewhere(t *testing.T) {
+// The parent may be in another workspace, once that workspace shares it. The parent's owner sees that a block is
+// held, but not by whom.
+func TestHierarchy_CarvesFromAnotherWorkspacesPool(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	owner, guest := platform.Tenant(t), platform.Tenant(t)
@@ -90,9 +89,9 @@ func TestHierarchy_ParentElsewhere(t *testing.T) {
 	deleteUnused(t, owner, parent)
 }
 
-// Beneath what admission refuses, a pool that is deleted all the same, by kcp itself, stays
-// until nobody holds a block of it. It hands out nothing meanwhile, and takes nothing back.
-func TestHierarchy_DeletionIsHeld(t *testing.T) {
+// Admission refuses to delete a pool with blocks. If kcp itself deletes it, the pool stays until no holder has a
+// block of it. It hands out nothing meanwhile, and takes nothing back.
+func TestHierarchy_KeepsADeletedPoolWithBlocks(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -124,7 +123,7 @@ func TestHierarchy_DeletionIsHeld(t *testing.T) {
 	framework.WaitGone(t, s.tenant, pool)
 }
 
-// poolWaits fails the test unless a pool without a block says why, to people and to tools.
+// poolWaits fails the test unless a pool without a block says why, in its message and in its conditions.
 func poolWaits(t *testing.T, pool *ipamv1alpha1.IPPool, says string, stalled bool) {
 	t.Helper()
 	phase := ipamv1alpha1.PoolPending
@@ -137,7 +136,7 @@ func poolWaits(t *testing.T, pool *ipamv1alpha1.IPPool, says string, stalled boo
 	saysWhy(t, pool.Status.Conditions, says, stalled)
 }
 
-// inside fails the test unless the block of a child is one of its parent's.
+// inside fails the test unless the block of a child lies in its parent's block.
 func inside(t *testing.T, parent, child *ipamv1alpha1.IPPool) {
 	t.Helper()
 	block := spaceOf(t, child)
@@ -147,7 +146,7 @@ func inside(t *testing.T, parent, child *ipamv1alpha1.IPPool) {
 	}
 }
 
-// spaceOf is the block that a pool shows.
+// spaceOf returns the block that a pool shows.
 func spaceOf(t *testing.T, pool *ipamv1alpha1.IPPool) netip.Prefix {
 	t.Helper()
 	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
@@ -157,7 +156,7 @@ func spaceOf(t *testing.T, pool *ipamv1alpha1.IPPool) netip.Prefix {
 	return block
 }
 
-// deleteUnused deletes a pool when it shows that nobody holds it, and waits until it is gone.
+// deleteUnused deletes a pool once it shows that it is unused, and waits until it is gone.
 func deleteUnused(t *testing.T, c client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
 	framework.WaitCondition(t, c, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)

@@ -21,7 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A user of the platform with the role learns who had an address in a network, also when pool and claims are gone. Nobody else does.
+// A platform user with the role learns who had an address in a network, even when pool and claims are gone. No other
+// user does.
 func TestHistory_AnswersUsersWithTheRole(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -67,7 +68,8 @@ func TestHistory_AnswersUsersWithTheRole(t *testing.T) {
 	s.tells(address)
 }
 
-// tells fails the test unless the controller itself refuses those without the role, in words and with the status of each.
+// tells fails the test unless the controller itself refuses users without the role, each with its own status and
+// words.
 func (s scene) tells(address string) {
 	t := s.T
 	t.Helper()

@@ -21,9 +21,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The owner of a workspace has its binding show another's path. He loses his own by that,
-// and is admitted to nothing by the other's. The workspace that showed it first is served as before.
-func TestHostile_ForgedPath(t *testing.T) {
+// The owner of a workspace makes its binding show the path of another workspace. The owner's workspace loses its own
+// path by that, and is not admitted by the other path. The workspace that showed the path first is served as before.
+func TestHostile_AdmitsNobodyByAForgedPath(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	victim, owner := s.platform.Tenant(t), s.tenant.Owner(t)
@@ -57,8 +57,8 @@ func TestHostile_ForgedPath(t *testing.T) {
 	framework.WaitBound(t, s.tenant, forger)
 }
 
-// losesPath waits until a workspace that shows the path of another is admitted by no path of its own, and returns the
-// first claim by a class that says so, and those that were bound before.
+// losesPath waits until a workspace that shows another's path is no longer admitted by its own path. It returns the
+// first claim that was refused for that, and the claims that were bound before.
 func losesPath(t *testing.T, tenant client.Client, class string) (refused *ipamv1alpha1.IPClaim, served []*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	framework.Eventually(t, "the forger's own path to name nobody", func(context.Context) error {
@@ -76,9 +76,10 @@ func losesPath(t *testing.T, tenant client.Client, class string) (refused *ipamv
 	return refused, served
 }
 
-// Two workspaces that show one path are served from their own pools, and give them up. Each can be deleted while the
-// other is there, and leaves nothing taken. The path is then that of the one that is left, which alone shows it.
-func TestHostile_WorkspacesThatShowOnePathGo(t *testing.T) {
+// Two workspaces that show one path are served from their own pools, and release them. Each can be deleted while the
+// other exists, and leaves nothing allocated. Then the path belongs to the workspace that is left, which alone shows
+// it.
+func TestHostile_LetsWorkspacesThatShowOnePathGo(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	victim, owner := s.platform.Tenant(t), s.tenant.Owner(t)
@@ -105,7 +106,7 @@ func TestHostile_WorkspacesThatShowOnePathGo(t *testing.T) {
 	waitHeld(t, s.platform, pool, size())
 }
 
-// showPath has a workspace's binding show a path.
+// showPath makes a workspace's binding show a path.
 func showPath(t *testing.T, owner client.Client, path string) {
 	t.Helper()
 	annotate := merge(fmt.Sprintf(`{"metadata": {"annotations": {"kcp.io/path": %q}}}`, path))
@@ -123,8 +124,8 @@ func showPath(t *testing.T, owner client.Client, path string) {
 	})
 }
 
-// Objects that are made to break something get the answers that others get.
-func TestHostile_Objects(t *testing.T) {
+// Objects that are made to break something get the same answers as other objects.
+func TestHostile_AnswersOddObjects(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -166,10 +167,9 @@ func TestHostile_Objects(t *testing.T) {
 	waitHeld(t, s.platform, gen.Pool(s.name), size(blockOf(t, giant)))
 }
 
-// A tenant has claims say that they are owned by another tenant's, and by the platform's
-// objects. They are claims as any other, of its own block each; and what happens to them,
-// or to those owners, is nothing to the other.
-func TestHostile_ForgedOwner(t *testing.T) {
+// A tenant's claims name owners that are objects of another tenant, or of the platform. They are ordinary claims,
+// each with a block of its own. What happens to the claims does not affect these owners, and the reverse.
+func TestHostile_IgnoresForgedOwners(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -200,7 +200,7 @@ func TestHostile_ForgedOwner(t *testing.T) {
 	framework.Create(t, s.tenant, garbage)
 	disjointIn(t, s.cidr, blockOf(t, theirs), blockOf(t, forged["web"]), blockOf(t, forged["record"]), blockOf(t, forged["pool"]))
 
-	// Kubernetes' own collector may have been faster.
+	// The garbage collector of Kubernetes may have been faster.
 	if err := s.tenant.Delete(t.Context(), garbage); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Whoever gets hold of the controller's token has what the controller needs, and nothing
-// else: not the platform's secrets, roles, policies and workspaces, not another export,
-// and of a tenant nothing but the objects of this API.
+// The controller's token gives only the rights that the controller needs. It gives no access to the platform's
+// secrets, roles, policies and workspaces, or to another export. Of a tenant it gives access only to the objects of
+// this API.
 func TestIdentity_MayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
@@ -92,10 +92,10 @@ func TestIdentity_MayDoNothingElse(t *testing.T) {
 	}
 }
 
-// deny fails the test unless what it tries is refused.
+// deny fails the test unless each request is refused.
 type deny struct {
 	*testing.T
-	noKind bool // a kind that is not served at all will do
+	noKind bool // a kind that is not served counts as refused
 }
 
 func (d deny) check(err error, verb string, object client.Object) {
@@ -144,7 +144,7 @@ func (d deny) allOf(c client.Client, object client.Object) {
 	d.check(c.DeleteAllOf(d.Context(), object, client.InNamespace(object.GetNamespace()), client.DryRunAll), "delete all of", object)
 }
 
-// objectOf is an object of a kind, like "v1 Secret", by its namespace and name.
+// objectOf returns an object of a kind, like "v1 Secret", with a namespace and a name.
 func objectOf(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -159,20 +159,20 @@ func objectOf(t *testing.T, kind, name string) *unstructured.Unstructured {
 	return object
 }
 
-// asClient is a client that knows the kinds of kcp and of this API.
+// asClient returns a client that knows the kinds of kcp and of this API.
 func asClient(t *testing.T, cfg *rest.Config) client.Client {
 	t.Helper()
 	return must.Get(workspaces.NewClient(cfg))(t)
 }
 
-// at is the controller's access to an address of the same server.
+// at returns the controller's access to another address of the same server.
 func at(platform *framework.Platform, host string) *rest.Config {
 	cfg := platform.Identity()
 	cfg.Host = host
 	return cfg
 }
 
-// endpointOf is where the platform's export shows its tenants.
+// endpointOf returns the URL at which the platform's export shows its tenants.
 func endpointOf(t *testing.T, platform *framework.Platform) string {
 	t.Helper()
 	slice := &apisv1alpha1.APIExportEndpointSlice{}

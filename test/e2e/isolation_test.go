@@ -18,14 +18,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// What a tenant may not use looks to it exactly like what does not exist: the same
-// status, the same words, the same event. And its owner sees no trace of the attempt.
+// What a tenant may not use looks to it exactly like something that does not exist: with the same status, the same
+// words, and the same event. Its owner sees no trace of the attempt.
 func TestIsolation_ForbiddenLooksMissing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	owner, empty := s.platform.Tenant(t), s.platform.Tenant(t)
 	forOthers := gen.Consumers{"root:nobody", "root:nobody:*"}
-	// No other test hands out these addresses on the platform, or the pools would tell of it.
+	// No other test may hand out these addresses on the platform: the pools would mention the overlap.
 	private := gen.Pool("private", gen.CIDR("198.18.0.0/16"), gen.Label("tier", "web"), gen.Backs(s.name+"-missing"))
 	shared := gen.Pool("shared", gen.CIDR("198.19.0.0/16"), gen.Label("tier", "web"), gen.Visible(ipamv1alpha1.VisibilityShared), forOthers)
 	ofPlatform := platformPool(s.name, s.cidr, s.name+"-unbacked")
@@ -71,8 +71,8 @@ func TestIsolation_ForbiddenLooksMissing(t *testing.T) {
 	noTrace(t, s.platform, ofPlatform)
 }
 
-// A pool of one tenant that names a class of the platform serves that tenant and nobody else.
-func TestIsolation_OwnPoolsServeTheOwn(t *testing.T) {
+// A tenant's pool that names a class of the platform serves only that tenant.
+func TestIsolation_ServesOnlyTheOwnerFromItsPool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -89,7 +89,7 @@ func TestIsolation_OwnPoolsServeTheOwn(t *testing.T) {
 	disjointIn(t, s.cidr, blockOf(t, theirs))
 }
 
-// plain is the answer to a claim without the name asked for and the time of day.
+// plain returns the answer to a claim without the requested name and without times.
 func plain(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPClaimStatus {
 	status := *claim.Status.DeepCopy()
 	if status.ClassName != "" && status.ClassName == claim.Spec.ClassName {
@@ -118,8 +118,7 @@ func unnamed(message string, claim *ipamv1alpha1.IPClaim) string {
 	return message
 }
 
-// sameEvents fails the test unless the events of the claims "…-a" say what those of
-// "…-b" do.
+// sameEvents fails the test unless the events of the claims "…-a" say the same as those of the claims "…-b".
 func (s scene) sameEvents() {
 	s.Helper()
 	c := s.tenant.Owner(s)
@@ -151,7 +150,7 @@ func (s scene) sameEvents() {
 	}
 }
 
-// noTrace fails the test if a pool was written since it was read, or has an event.
+// noTrace fails the test if a pool has been written since it was read, or has an event.
 func noTrace(t *testing.T, owner userOf, pools ...*ipamv1alpha1.IPPool) {
 	t.Helper()
 	for _, pool := range pools {
@@ -170,7 +169,7 @@ func noTrace(t *testing.T, owner userOf, pools ...*ipamv1alpha1.IPPool) {
 	}
 }
 
-// userOf is a workspace in which there may be more users.
+// userOf is a workspace that can give out further users.
 type userOf interface {
 	client.Reader
 	User(t testing.TB, roles ...string) client.WithWatch

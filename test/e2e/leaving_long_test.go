@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A workspace goes, with a pool in which another holds a block. It is not kept
-// from going, and the other keeps its block.
-func TestLong_LeavingAPoolThatOthersHold(t *testing.T) {
+// A workspace is deleted while another workspace holds a block in its pool. Nothing holds up the deletion, and the
+// other workspace keeps its block.
+func TestLong_LeavingKeepsTheBlocksOfOthers(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
@@ -48,7 +48,7 @@ func TestLong_LeavingAPoolThatOthersHold(t *testing.T) {
 	}
 }
 
-// deleteWhileDown has the controller find the workspace half gone when it starts.
+// deleteWhileDown deletes a workspace so that the controller finds it half gone when it starts.
 func deleteWhileDown(t *testing.T, platform *framework.Platform, owner *framework.Tenant) {
 	t.Helper()
 	platform.KillController(t)
@@ -59,8 +59,8 @@ func deleteWhileDown(t *testing.T, platform *framework.Platform, owner *framewor
 	framework.WaitGone(t, framework.Admin(t, "root"), workspace)
 }
 
-// What goes while no controller runs is settled when one comes: claims, a namespace
-// full of them, and workspaces.
+// Objects that go while no controller runs are settled when one starts: claims, a namespace full of claims, and
+// workspaces.
 func TestLong_SettlesWhatWentWhileTheControllerWasDown(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
@@ -87,8 +87,8 @@ func TestLong_SettlesWhatWentWhileTheControllerWasDown(t *testing.T) {
 	waitHeld(t, platform, pool, size(blocksOf(t, stays...)...))
 	framework.WaitBound(t, stayer, stays...)
 
-	// The last one takes the endpoint along. That nobody saw it go keeps its block, until
-	// there is an endpoint again that can be asked.
+	// The last workspace takes the endpoint with it. No controller saw it go, so its block is kept until there is an
+	// endpoint again to ask.
 	platform.KillController(t)
 	stayer.Unbind(t)
 	platform.StartController(t)
@@ -98,8 +98,8 @@ func TestLong_SettlesWhatWentWhileTheControllerWasDown(t *testing.T) {
 	waitHeld(t, platform, pool, size())
 }
 
-// A tenant comes and goes while the controller runs: it is served each time, and leaves
-// nothing taken. At first it is the only one, so that the export's endpoint goes with it.
+// A tenant comes and goes while the controller runs. It is served each time, and leaves nothing allocated. At first
+// it is the only tenant, so the export's endpoint goes with it.
 func TestLong_Rebind(t *testing.T) {
 	t.Parallel()
 	platform, tenant, pool := alone(t)

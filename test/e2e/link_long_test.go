@@ -15,8 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A list that leaves out claims looks as if they were deleted, to every event and
-// cache. Nothing is freed.
+// If a list leaves out claims, they look deleted to every event and cache. Nothing is freed.
 func TestLong_LinkAShortList(t *testing.T) {
 	t.Parallel()
 	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
@@ -37,10 +36,10 @@ func TestLong_LinkAShortList(t *testing.T) {
 	waitHeld(t, platform, pool, size(blocks...))
 }
 
-// A claim whose deletion the cache has missed is shown until the next list. It is bound
-// once, at most: then a server does not know it. Its record is too young to show that kcp has ever known it. So its
-// block stays until the sweep takes it, after the list. That of a bound claim does the same.
-func TestLong_LinkAMissedDeletion(t *testing.T) {
+// A claim whose deletion the cache has missed is shown until the next list. It is bound at most once: then a server
+// does not know it. Its record is too young to show that kcp has ever known the claim, so its block stays until the
+// sweep after the list frees it. The block of a claim that was bound before is treated in the same way.
+func TestLong_LinkBindsAMissedClaimAtMostOnce(t *testing.T) {
 	t.Parallel()
 	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
 	platform.StartController(t)
@@ -56,26 +55,26 @@ func TestLong_LinkAMissedDeletion(t *testing.T) {
 	pool := gen.Pool(name, gen.CIDR(platform.CIDR(t)), gen.Backs(name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	framework.Create(t, platform, pool)
 	claims := bindSome(t, tenant, name, "after", 2)
-	stays := netip.MustParsePrefix("192.0.2.0/28") // as large as the block of the claim that is gone
+	stays := netip.MustParsePrefix("192.0.2.0/28") // as large as the block of the deleted claim
 	waitHeld(t, platform, pool, size(append(blocksOf(t, claims...), stays)...))
 	const bound = "ipam_ledger_blocks_bound_total "
 	before := platform.Metric(t, bound)
-	platform.WaitSwept(t, 6) // three seconds; in each one it would be bound again
+	platform.WaitSwept(t, 6) // three seconds, in which it could be bound again
 	if after := platform.Metric(t, bound); after != before {
 		t.Errorf("%s blocks were bound, and then %s", before, after)
 	}
 
 	framework.Delete(t, tenant, claims[0])
-	claims = append(claims, bindSome(t, tenant, name, "later", 1)...) // from where a watch goes on
+	claims = append(claims, bindSome(t, tenant, name, "later", 1)...) // so that the watch goes on from here
 	platform.WaitSwept(t, 3)
 	waitHeld(t, platform, pool, size(append(blocksOf(t, claims...), stays)...))
 	link.Restore()
 	link.Relist(t, "ipclaims")
-	waitHeldSafely(t, platform, pool, size(blocksOf(t, claims[1:]...)...)) // by the sweep: the records are young
+	waitHeldSafely(t, platform, pool, size(blocksOf(t, claims[1:]...)...)) // freed by the sweep: the records are young
 }
 
-// Whatever fails while a controller engages the first workspaces of an endpoint, they and those
-// that come later are served when it is over, without a restart. What an endpoint serves it is not asked.
+// Whatever fails while a controller engages the first workspaces of an endpoint, these and all later workspaces are
+// served afterwards, without a restart. The endpoint is never asked for discovery.
 func TestLong_EngageAfterAFailure(t *testing.T) {
 	t.Parallel()
 	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
@@ -101,7 +100,7 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	} {
 		t.Log(failure.name)
 		link.Fail(failure.fails)
-		platform.LaunchController(t) // it is not ready before it has listed what fails
+		platform.LaunchController(t) // it is not ready before it has listed the resource that fails
 		early := gen.Claim("early-"+failure.name, gen.OfClass(class), gen.Length(28))
 		framework.Create(t, first, early)
 		next := platform.Tenant(t)
@@ -116,14 +115,14 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	}
 }
 
-// isDiscovery reports whether a request asks an endpoint what it serves.
+// isDiscovery reports whether a request asks an endpoint which resources it serves.
 func isDiscovery(r *http.Request) bool {
 	_, path, ok := strings.Cut(r.URL.Path, "/clusters/")
 	_, path, _ = strings.Cut(path, "/")
 	return ok && strings.HasPrefix(r.URL.Path, endpoint) && (path == "api" || strings.HasPrefix(path, "apis") && strings.Count(path, "/") < 3)
 }
 
-// waitEngaged waits until so many workspaces are bound, and all of them engaged.
+// waitEngaged waits until that many workspaces are bound, and all of them are engaged.
 func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
 	t.Helper()
 	for _, state := range []string{"bound", "engaged"} {
@@ -134,8 +133,8 @@ func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
 	}
 }
 
-// While the endpoint of a shard is away nobody can say that a claim there is gone, and
-// nothing is freed. When it is back, all that went meanwhile is.
+// While the endpoint of a shard is away, a claim there cannot be known to be gone, and nothing is freed. When the
+// endpoint is back, the blocks of all claims that went meanwhile are freed.
 func TestLong_LinkAShardAway(t *testing.T) {
 	t.Parallel()
 	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
@@ -168,5 +167,5 @@ func lists(resource string) func(*http.Request) bool {
 	}
 }
 
-// endpoint is how the path of a request to an endpoint of the export begins.
+// endpoint is the beginning of the path of a request to an endpoint of the export.
 const endpoint = "/services/apiexport/"

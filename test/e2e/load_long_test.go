@@ -17,18 +17,18 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// load creates ten claims a second in a tenant's workspace, and deletes every other one when
-// it is bound. It fails the test if a claim loses its block, or if a request fails.
+// load creates ten claims a second in a tenant's workspace, and deletes every second one once it is bound. It fails
+// the test if a claim loses its block, or if a request fails.
 type load struct {
 	*testing.T
 	tenant  *framework.Tenant
 	class   string
-	prefix  string // of the names of its claims
+	prefix  string // the beginning of its claims' names
 	cancel  context.CancelFunc
 	done    chan struct{}
 	created atomic.Int64
 
-	blocks map[string]string // by claim, as first seen; not of those that it deletes
+	blocks map[string]string // by claim, as first seen, of the claims that it keeps
 }
 
 func startLoad(t *testing.T, tenant *framework.Tenant, class, name string) *load {
@@ -51,7 +51,7 @@ func startLoad(t *testing.T, tenant *framework.Tenant, class, name string) *load
 	return l
 }
 
-// creates waits until that many more claims have been created, which takes a second each on a busy machine.
+// creates waits until that many more claims have been created. On a busy machine, each takes a second.
 func (l *load) creates(more int64) {
 	l.Helper()
 	want := l.created.Load() + more
@@ -71,7 +71,7 @@ func (l *load) stop() []*ipamv1alpha1.IPClaim {
 	return l.claims()
 }
 
-// step creates a claim, and looks at all others.
+// step creates a claim, and checks all others.
 func (l *load) step() {
 	kind := "kept-"
 	if l.created.Load()%2 == 1 {

@@ -10,15 +10,15 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A pool of the platform is in the metrics, with what is free of it, until it is gone.
-func TestMetrics_OfAPool(t *testing.T) {
+// The metrics show a pool of the platform, and its free addresses, until the pool is gone.
+func TestMetrics_ShowAPoolUntilItIsGone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
 	pool := s.pool(s.cidr)
 	claim := s.holds("c", gen.Length(18))
 	series := `{pool="` + pool.Name + `"`
-	for _, length := range []string{"17", "18"} { // a /18 leaves both of a /16
+	for _, length := range []string{"17", "18"} { // a /18 leaves one of each in a /16
 		s.platform.WaitMetric(t, "ipam_pool_free_blocks"+series+`,prefix_length="`+length+`"} `, "1")
 	}
 	if s.platform.Metric(t, "etcd_disk_wal_fsync_duration_seconds_count ") == "" || s.platform.Metric(t, `ipam_etcd_up{endpoint="embedded"} `) != "1" {

@@ -21,13 +21,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A hundred moves lose the address no more than a few do.
+// An address that moves a hundred times is never lost.
 func TestLong_CLIMovesAnAddressAHundredTimes(t *testing.T) {
 	t.Parallel()
 	moves(t, 100)
 }
 
-// A table of ten thousand claims comes in by one command. Another one releases them, is interrupted, and goes on when it is run again.
+// One command imports a table of ten thousand claims. Another one releases them, is interrupted, and goes on when it
+// is run again.
 func TestLong_CLIReleasesTenThousandClaims(t *testing.T) {
 	t.Parallel()
 	const many = 10_000
@@ -60,7 +61,7 @@ func TestLong_CLIReleasesTenThousandClaims(t *testing.T) {
 	}
 }
 
-// interrupted runs a command that releases claims, interrupts it when so many are left, and returns its messages.
+// interrupted runs a command that releases claims, interrupts it when that many are left, and returns its messages.
 func interrupted(t *testing.T, s scene, c framework.CLI, left int, args ...string) string {
 	t.Helper()
 	said := bytes.Buffer{}

@@ -24,7 +24,7 @@ func TestCLI_MovesAnAddress(t *testing.T) {
 	moves(t, 5)
 }
 
-// moves moves an address so many times.
+// moves moves an address that many times.
 func moves(t *testing.T, times int) {
 	t.Helper()
 	s := newScene(t)
@@ -69,7 +69,7 @@ func moves(t *testing.T, times int) {
 	}
 }
 
-// A network with a few hundred claims in two namespaces is released by one command, and nothing of it is left.
+// One command releases a network with a few hundred claims in two namespaces, and leaves nothing of it.
 func TestCLI_ReleasesANetworkWithAllInside(t *testing.T) {
 	t.Parallel()
 	const endpoints = 300

@@ -29,12 +29,13 @@ type cloud struct {
 	authored []*ipamv1alpha1.IPPool
 }
 
-// dual are the claims of a client in a cloud: dual stack, and an address that no other network has.
+// dual are the options of a client that claims dual stack, and an address that no other network has.
 var dual = networks.Options{
 	Network: "vpc", Location: "subnet", Families: []string{"IPv6", "IPv4"}, Classes: []string{"public"},
 }
 
-// newCloud makes a platform with /48s, /64s and /96s, IPv4 that each network has for itself, and flat classes.
+// newCloud makes a platform with /48s, /64s and /96s, with IPv4 addresses that each network has for itself, and with
+// flat classes.
 func newCloud(t *testing.T) cloud {
 	t.Helper()
 	v6 := gen.Family(ipamv1alpha1.IPv6)
@@ -83,7 +84,7 @@ func (c cloud) client(options networks.Options) *networks.Client {
 	return must.Get(networks.New(c.tenant.Config(), options))(c)
 }
 
-// The client of networks gets what it asks for, each request by itself, and nothing of it is left.
+// The networks client gets what it asks for in each request, and nothing of it is left in the end.
 func TestNetworks_Client(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -94,8 +95,8 @@ func TestNetworks_Client(t *testing.T) {
 	c.hasNothingLeft()
 }
 
-// A network, a location and two interfaces, made from the outside in, and from the inside out, and their release from the inside
-// out. Another network of that time has other addresses of IPv6, and the same of IPv4.
+// A network, a location and two interfaces are made from the outside in, and from the inside out, and are released
+// from the inside out. Another network at that time has other IPv6 addresses, and the same IPv4 addresses.
 func (c cloud) theLifeOfANetwork() {
 	var all []built
 	for name, order := range map[string][]string{"one": {"vpc", "subnet", "interfaces"}, "two": {"interfaces", "subnet", "vpc"}} {
@@ -142,7 +143,7 @@ func (c cloud) theLifeOfANetwork() {
 	c.isEmpty()
 }
 
-// If one claim of an interface is refused, or is answered without a CIDR, the client takes back the others.
+// If one claim of an interface is refused, or is answered without a CIDR, the client releases the others.
 func (c cloud) refusesAsAWhole() {
 	for _, class := range []string{"scarce", "waiting"} {
 		options := dual
@@ -175,7 +176,7 @@ func (c cloud) refusesAsAWhole() {
 	c.isEmpty()
 }
 
-// A full root is named; a full pool of a level is not, as nobody can give it more.
+// A refusal names a full root pool. It does not name a full pool of a lower level, because nobody could enlarge that.
 func (c cloud) aFullLevel() {
 	held := []networks.Claim{c.location("one", "ams"), c.location("one", "fra")}
 	_, third := c.Location(c.Context(), "one", "lhr")
@@ -232,7 +233,7 @@ func (c cloud) hasNothingLeft() {
 	}
 }
 
-// isRefusal returns a failure as a refusal, and fails the test if it is anything else.
+// isRefusal returns an error as a refusal, and fails the test if it is any other error.
 func isRefusal(t testing.TB, err error) *networks.Refusal {
 	t.Helper()
 	refusal, ok := errors.AsType[*networks.Refusal](err)

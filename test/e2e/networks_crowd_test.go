@@ -32,7 +32,7 @@ func (b built) claims() []networks.Claim {
 	return append(slices.Concat(b.interfaces...), b.subnet, b.vpc)
 }
 
-// comeAndGo makes so many networks with so many interfaces each, all at once and in no order, and releases them.
+// comeAndGo makes count networks with a number of interfaces each, all at once and in no order, and releases them.
 func (c cloud) comeAndGo(count, interfaces int) {
 	all := make([]built, count)
 	c.atOnce(all, func(ctx context.Context, i int) error {
@@ -61,7 +61,7 @@ func (c cloud) comeAndGo(count, interfaces int) {
 	c.isEmpty()
 }
 
-// atOnce does something for each network, side by side.
+// atOnce calls do for each network, side by side.
 func (c cloud) atOnce(all []built, do func(ctx context.Context, i int) error) {
 	c.Helper()
 	var group errgroup.Group
@@ -93,7 +93,7 @@ func (c cloud) build(ctx context.Context, b *built) error {
 	return group.Wait()
 }
 
-// raze releases the interfaces of a network side by side, and at once its ranges.
+// raze releases the interfaces of a network side by side, and right after that its ranges.
 func (c cloud) raze(ctx context.Context, b built) error {
 	group, releasing := errgroup.WithContext(ctx)
 	for _, claims := range b.interfaces {
@@ -105,7 +105,8 @@ func (c cloud) raze(ctx context.Context, b built) error {
 	return errors.Join(c.ReleaseRange(ctx, b.subnet), c.ReleaseRange(ctx, b.vpc))
 }
 
-// within fails the test unless the ranges and the interfaces of a network lie in one another, and share no address.
+// within fails the test unless the ranges and interfaces of a network lie inside each other, and the interfaces share
+// no address.
 func (c cloud) within(b built) {
 	c.Helper()
 	outer, inner := netip.MustParsePrefix(b.vpc.CIDR), netip.MustParsePrefix(b.subnet.CIDR)
@@ -125,7 +126,8 @@ func (c cloud) within(b built) {
 	disjointIn(c.T, "10.0.0.0/16", v4...)
 }
 
-// network makes the range of a network, location that of a location, and plug the claims of an interface at the location ams.
+// network makes the range of a network. location makes the range of a location. plug makes the claims of an interface
+// at the location ams.
 func (c cloud) network(name string) networks.Claim {
 	c.Helper()
 	return had(c, func(ctx context.Context) (networks.Claim, error) { return c.Network(ctx, name) })
@@ -149,13 +151,13 @@ func (c cloud) leave(ranges ...networks.Claim) {
 	}
 }
 
-// had asks patiently, and fails the test if it is refused.
+// had calls do patiently, and fails the test if do is refused.
 func had[T any](c cloud, do func(context.Context) (T, error)) T {
 	c.Helper()
 	return must.Get(patient(c.Context(), do))(c)
 }
 
-// patient does something again while a CREATE is answered without a CIDR, as a controller does: on a busy machine that happens.
+// patient repeats do while a CREATE is answered without a CIDR, as a controller does. On a busy machine that happens.
 func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (got T, err error) {
 	for range 100 {
 		if got, err = do(ctx); !errors.Is(err, networks.ErrUnanswered) || !retry.Pause(ctx, time.Second) {
@@ -165,9 +167,10 @@ func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (g
 	return got, err
 }
 
-// A client that deletes a claim, and in its next request the claim's IPAllocation, is never refused that: the record goes,
-// or is gone. With Retain, too, the block is free afterwards. The record of a claim that is there is refused, as ever.
-func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
+// A client that deletes a claim, and in its next request the claim's IPAllocation, is never refused: the record goes,
+// or is gone already. The block is free afterwards, even with Retain. The record of an existing claim still cannot be
+// deleted.
+func TestNetworks_DeletesARecordRightAfterItsClaim(t *testing.T) {
 	t.Parallel()
 	for policy, rounds := range map[ipamv1alpha1.ReclaimPolicy]int{ipamv1alpha1.ReclaimDelete: 20, ipamv1alpha1.ReclaimRetain: 20} {
 		t.Run(string(policy), func(t *testing.T) {

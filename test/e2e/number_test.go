@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim by a class of numbers shows its number, and so does its record. A claim asks for a number as for an address.
+// A claim by a class of numbers shows its number, and so does its record. A claim can ask for a number as for an
+// address.
 func TestNumbers_AreGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

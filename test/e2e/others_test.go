@@ -20,25 +20,26 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// member is a tenant of a platform that two tenants share. Its word is in each name that it gives, and in its path.
+// member is one of two tenants of a platform. Its word occurs in each name that it gives, and in its path.
 type member struct {
 	*viewer
 	word   string
 	number int
-	lender string // path of the workspace that lends both a pool
+	lender string // the path of the workspace that lends a pool to both
 	asks   []question
 }
 
-// question is a dry run whose answer may tell of others.
+// question is a dry run whose answer might tell something about others.
 type question struct {
 	name string
 	ask  func(context.Context, client.Client) (string, error)
 }
 
-// Two tenants have claims, pools and networks in the same pools of a platform, and in a pool that a third one lends them. The
-// objects that one of them makes and releases change nothing that another can read: no object of any kind that its workspace serves, no
-// event, no warning and no refusal. So neither number nor time can be learned. Nor does anything name the other's workspace, objects or
-// addresses. The lender alone sees how much of its own pool is used.
+// Two tenants have claims, pools and networks in the same pools of a platform, and in a pool that a third tenant
+// lends to both. The objects that one of them makes and releases change nothing that the other can read: no object of
+// any kind that its workspace serves, no event, no warning and no refusal. So the other can learn neither number nor
+// time. Nor does anything name the other's workspace, objects or addresses. Only the lender sees how much of its own
+// pool is used.
 func TestIsolation_NothingOfOthersCanBeRead(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -84,7 +85,7 @@ func TestIsolation_NothingOfOthersCanBeRead(t *testing.T) {
 	}
 }
 
-// unread fails the test if a view has changed, or has a secret.
+// unread fails the test if a view has changed, or contains a secret.
 func unread(t *testing.T, whose string, before, after view, secrets []*regexp.Regexp) {
 	t.Helper()
 	if diff := cmp.Diff(before, after); diff != "" {
@@ -95,8 +96,8 @@ func unread(t *testing.T, whose string, before, after view, secrets []*regexp.Re
 	}
 }
 
-// withoutUse removes what the owner of a shared pool may know of its use: how much of the pool is used, by how many holders, and when that
-// changed.
+// withoutUse removes what the owner of a shared pool may know of its use: how much of the pool is used, by how many
+// holders, and when that changed.
 func withoutUse(t *testing.T, of view) view {
 	t.Helper()
 	for _, pool := range of.of("ippools") {
@@ -124,7 +125,7 @@ func withoutUse(t *testing.T, of view) view {
 	return of
 }
 
-// answers asks all questions, and returns the answers, with all warnings.
+// answers asks all questions, and returns the answers and all warnings.
 func (m *member) answers(t *testing.T) map[string]string {
 	t.Helper()
 	said, before := map[string]string{}, len(m.heard.all())
@@ -143,7 +144,7 @@ func (m *member) answers(t *testing.T) map[string]string {
 	return said
 }
 
-// ofClaim asks what a claim would be told. It fails while nobody answers.
+// ofClaim returns a question for the answer to a claim. It fails if there is no answer.
 func ofClaim(claim *ipamv1alpha1.IPClaim) func(context.Context, client.Client) (string, error) {
 	return func(ctx context.Context, c client.Client) (string, error) {
 		probe := claim.DeepCopy()
@@ -158,8 +159,8 @@ func ofClaim(claim *ipamv1alpha1.IPClaim) func(context.Context, client.Client) (
 	}
 }
 
-// offerAll offers everything that tenants can share on a platform, and returns the address space of the networks that they share. The class
-// counted says how many pools it has made, as not every workspace can read it.
+// offerAll offers everything that tenants can share on a platform, and returns the address space of the shared
+// networks. The class counted shows how many pools it has made, because not every workspace can read it.
 func offerAll(t *testing.T, platform *framework.Platform) (nets ipamv1alpha1.CIDR) {
 	t.Helper()
 	everybody := gen.Consumers{"root:*"}
@@ -180,7 +181,7 @@ func offerAll(t *testing.T, platform *framework.Platform) (nets ipamv1alpha1.CID
 	return nets
 }
 
-// settle gives the member something of every pool, and questions about them.
+// settle gives the member something in every pool, and questions about them.
 func (m *member) settle(t *testing.T, platform *framework.Platform, nets ipamv1alpha1.CIDR) {
 	t.Helper()
 	platform.WaitWebhooks(t, m.tenant)
@@ -242,8 +243,8 @@ func (m *member) makes(t *testing.T, what string, octet int) (made []client.Obje
 	return made
 }
 
-// act makes objects, and two networks one after the other. It returns when the platform has counted each of them, as it counts the pools of
-// other classes, and a function that releases everything.
+// act makes objects, and two networks one after the other. It returns once the platform has counted each network, as
+// it counts the pools of other classes. The returned function releases everything.
 func (m *member) act(t *testing.T, platform *framework.Platform) (release func()) {
 	t.Helper()
 	made := m.makes(t, "away", 20)
@@ -261,7 +262,7 @@ func (m *member) act(t *testing.T, platform *framework.Platform) (release func()
 	return func() {
 		for _, object := range made {
 			framework.Eventually(t, object.GetName()+" to be deleted", func(ctx context.Context) error {
-				return client.IgnoreNotFound(m.tenant.Delete(ctx, object)) // which is refused for as long as a pool is used
+				return client.IgnoreNotFound(m.tenant.Delete(ctx, object)) // which is refused while a pool is used
 			})
 			framework.WaitGone(t, m.tenant, object)
 		}

@@ -23,8 +23,8 @@ func (r *ranges) inNetwork(name, class, network string, options ...gen.ClaimOpti
 	return gen.Claim(name, append(options, gen.OfClass(r.name+class), gen.Within("network", network, "location", "ams"))...)
 }
 
-// Two networks hold the same CIDR, with the same subnets and hosts. Within a network no address is given twice. The claims inside of a
-// network keep it, and those of the other one do not. The pool above counts the networks as its address spaces.
+// Two networks hold the same CIDR, with the same subnets and hosts. Within a network, no address is given twice. Only
+// the claims inside a network keep it from being deleted. The pool above counts the networks as its address spaces.
 func TestOverlapping_NetworksHaveTheSameSubnetsAndHosts(t *testing.T) {
 	t.Parallel()
 	r := newRangesIn(newScene(t), gen.UniqueWithin("network"))
@@ -56,14 +56,15 @@ func TestOverlapping_NetworksHaveTheSameSubnetsAndHosts(t *testing.T) {
 	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 }
 
-// overlap are networks of one CIDR, with as many subnets and hosts each, in one workspace.
+// overlap is a number of networks of one CIDR in one workspace, each with the same numbers of subnets and hosts.
 type overlap struct {
 	scene
 	root                     *ipamv1alpha1.IPPool
 	networks, subnets, hosts int
 }
 
-// newOverlap makes the classes on a platform of their own, whose controller gets these flags. The root pool is as large as one network.
+// newOverlap makes the classes on a new platform, whose controller gets these flags. The root pool is as large as one
+// network.
 func newOverlap(t *testing.T, networks, subnets, hosts int, flags ...string) overlap {
 	t.Helper()
 	platform := framework.NewPlatform(t).Reconfigured(t, append(flags, "--sweep-interval=1s", "--orphan-min-age=1s")...)
@@ -82,7 +83,8 @@ func newOverlap(t *testing.T, networks, subnets, hosts int, flags ...string) ove
 	return o
 }
 
-// fill creates the hosts of all networks in no order, by so many clients. It calls then after each part of them, and returns when all are there.
+// fill creates the hosts of all networks in random order, with that many clients. It calls the function then after
+// each part, and returns when all hosts exist.
 func (o overlap) fill(clients, parts int, then func()) {
 	o.Helper()
 	claims := o.claims()
@@ -111,7 +113,7 @@ func (o overlap) fill(clients, parts int, then func()) {
 	must.Do(o, created.Wait())
 }
 
-// claims returns one for each host.
+// claims returns a claim for each host.
 func (o overlap) claims() (all []*ipamv1alpha1.IPClaim) {
 	for n := range o.networks {
 		for s := range o.subnets {
@@ -124,7 +126,8 @@ func (o overlap) claims() (all []*ipamv1alpha1.IPClaim) {
 	return all
 }
 
-// wantNothingTwice waits until all hosts are bound, and checks that each network has the whole CIDR, and gives no address of it twice.
+// wantNothingTwice waits until all hosts are bound. It checks that each network has the whole CIDR, and that no
+// address is given twice in it.
 func (o overlap) wantNothingTwice() {
 	o.Helper()
 	claims, pools := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}
@@ -175,9 +178,9 @@ func (o overlap) wantNothingTwice() {
 	o.platform.WaitVerified(o.T)
 }
 
-// The controller is killed while eight clients make hosts in networks of one CIDR. Nothing is given twice within a network, and when the
-// claims have gone, so have the networks, and the pool that they were made in.
-func TestOverlapping_NothingIsGivenTwiceByAControllerThatIsKilled(t *testing.T) {
+// The controller is killed while eight clients make hosts in networks of one CIDR. Nothing is given twice within a
+// network. When the claims have gone, the networks go, and their root pool can be deleted.
+func TestOverlapping_GivesNothingTwiceThroughKills(t *testing.T) {
 	t.Parallel()
 	o := newOverlap(t, 8, 3, 4, "--derived-pool-idle=1s")
 	o.fill(8, 2, func() {

@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// What the controllers' patches rely on, as kcp itself answers: a status patch with an older
-// resourceVersion is a conflict, with the newer one it stands beside another's change, and an
-// empty patch writes nothing. On a kind that anybody may write.
+// kcp itself behaves as the controllers' patches need it: a status patch with an older resourceVersion is a conflict,
+// with the newer one it leaves another writer's change in place, and an empty patch writes nothing. The kind here may
+// be written by anybody.
 func TestPatch_BesideAnothersChange(t *testing.T) {
 	t.Parallel()
 	admin := framework.Admin(t, "root")
@@ -45,7 +45,7 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 	}
 }
 
-// statusPatch sets a condition of an object that is still at the version.
+// statusPatch returns a patch that sets a condition, provided that the object still has this version.
 func statusPatch(t *testing.T, version, condition string) client.Patch {
 	t.Helper()
 	data := must.Get(json.Marshal(map[string]any{

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A tenant makes a pool by class, and claims from it. The pool waits for class and pool of the platform, shows where it was carved,
-// is refused deletion while it is used, and gives its block back.
+// A tenant makes a pool by class, and claims from it. The pool waits for a class and a pool of the platform, shows
+// where it was carved, cannot be deleted while it is used, and releases its block in the end.
 func TestPoolByClass_WaitsServesAndGoes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -50,9 +50,9 @@ func TestPoolByClass_WaitsServesAndGoes(t *testing.T) {
 	waitHeld(t, s.platform, above, size())
 }
 
-// The limit of the class counts pools and claims together, and a pool that waits for it gets its block when there is room. Classes
-// of networks offer no pools.
-func TestPoolByClass_LimitOfTheClass(t *testing.T) {
+// The class's limit counts pools and claims together. A pool that waits for it gets its block when there is room.
+// Classes of networks offer no pools.
+func TestPoolByClass_CountsForTheLimitOfTheClass(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Lengths{Min: 22, Max: 28}, gen.DefaultLength(24), gen.MaxPerConsumer("256"))
@@ -72,9 +72,9 @@ func TestPoolByClass_LimitOfTheClass(t *testing.T) {
 	waitHeld(t, s.platform, above, size(blockOf(t, over)))
 }
 
-// A pool that asks for a block gets this block or none: of the parent that it names, or of its class. It waits for a block that is
-// in use.
-func TestPoolByClass_ExactBlock(t *testing.T) {
+// A pool that asks for a block gets exactly that block or none: from the parent that it names, or by its class. If
+// the block is in use, the pool waits for it.
+func TestPoolByClass_GetsExactlyTheBlockItAsksFor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Lengths{Min: 22, Max: 28}, gen.DefaultLength(24))

@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A slice stays where it is, whatever happens to the controller or to its status, and who
-// has given his up gets no other.
-func TestLong_SlicesRestart(t *testing.T) {
+// A slice stays where it is, whatever happens to the controller or to the slice's status. A workspace that has given
+// up its slice gets no other.
+func TestLong_SlicesStayThroughARestart(t *testing.T) {
 	t.Parallel()
 	s := slicedOn(t, framework.NewPlatform(t))
 	s.platform.StartController(t)
@@ -39,9 +39,9 @@ func TestLong_SlicesRestart(t *testing.T) {
 	s.hasNone(one)
 }
 
-// As many pools as may share a domain all have every claim in them. However many claims
-// there are, these pools take turns in having their status written, and then say it all.
-func TestLong_DomainWritesOfManyPools(t *testing.T) {
+// As many pools as may share a domain all show every claim in it. However many claims there are, these pools take
+// turns when their statuses are written, and then show everything.
+func TestLong_DomainPoolsTakeTurnsToBeWritten(t *testing.T) {
 	t.Parallel()
 	const claims = 40
 	const apart = 150 * time.Millisecond // between two turns
@@ -80,9 +80,9 @@ func TestLong_DomainWritesOfManyPools(t *testing.T) {
 	}
 }
 
-// A lease that was set under one leader ends under the next, which has it from the ledger alone, and
-// a retained block is reused there.
-func TestLong_LeaseAfterAFailover(t *testing.T) {
+// A lease that was set under one leader ends under the next leader, which knows it only from the ledger. A retained
+// block is reused there.
+func TestLong_LeaseEndsAfterAFailover(t *testing.T) {
 	t.Parallel()
 	h := newHA(t)
 	platform := h.replicas[0]

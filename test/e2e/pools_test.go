@@ -16,15 +16,15 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Among the pools behind a class, the strategy of the class says which is asked first, here by the share that is taken; the
-// others follow when that has no room, those of its workspace before the platform's.
-func TestStrategy_AcrossPools(t *testing.T) {
+// The strategy of a class decides which of its pools is asked first, here by the used share. The other pools follow
+// when that has no room: pools of the claim's workspace before pools of the platform.
+func TestStrategy_ChoosesAmongPools(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Strategy(ipamv1alpha1.LeastUtilized))
 	s.pool(part(s.cidr, 24))
 	for _, pool := range []*ipamv1alpha1.IPPool{
-		// Free are two /26 of four, eight of eight, and one and a half of two.
+		// Of four /26 two are free, of eight all are, and of two one and a half.
 		gen.Pool("a", gen.CIDR("10.1.0.0/24"), gen.Backs(s.name), gen.Excludes("10.1.0.0/25")),
 		gen.Pool("b", gen.CIDR("10.2.0.0/23"), gen.Backs(s.name)),
 		gen.Pool("c", gen.CIDR("10.3.0.0/25"), gen.Backs(s.name), gen.Excludes("10.3.0.96/27")),
@@ -47,9 +47,9 @@ func TestStrategy_AcrossPools(t *testing.T) {
 	}
 }
 
-// A pool joins a domain and leaves it while it is empty, and is refused both while it is
-// in use. Outside of a domain it may not overlap others.
-func TestDomain_JoinAndLeave(t *testing.T) {
+// A pool may join or leave a domain while it is empty, but not while it is in use. Outside of a domain it may not
+// overlap others.
+func TestDomain_AdmitsOnlyEmptyPools(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	older, newer := gen.Pool("older", gen.CIDR("10.0.0.0/24")), gen.Pool("newer", gen.CIDR("10.0.0.0/24"), gen.Domain("d"))
@@ -85,8 +85,8 @@ func TestDomain_JoinAndLeave(t *testing.T) {
 	deleteUnused(t, tenant, older)
 }
 
-// A tenant's pool with addresses that the platform hands out to the tenant as well says so, as long as that is so.
-func TestOverlap_IsSaidWhileThePlatformHandsOutTheSame(t *testing.T) {
+// If a tenant's pool has addresses that the platform also hands out to the tenant, the pool says so for as long.
+func TestOverlap_IsShownWhileThePlatformGivesTheSameAddresses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.DefaultLength(28))
@@ -114,9 +114,9 @@ func TestOverlap_IsSaidWhileThePlatformHandsOutTheSame(t *testing.T) {
 	over()
 }
 
-// A class gives a workspace so many addresses and no more, whatever others have. The claim
-// that is over waits, until its own workspace releases something or the limit is raised.
-func TestQuota_OfAClass(t *testing.T) {
+// A class gives a workspace a limited number of addresses, whatever other workspaces have. A claim over the limit
+// waits until its own workspace releases addresses, or the limit is raised.
+func TestQuota_BoundsAWorkspaceByClass(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.MaxPerConsumer("32"))
@@ -136,7 +136,7 @@ func TestQuota_OfAClass(t *testing.T) {
 	framework.WaitGone(t, s.tenant, retained)
 	next := gen.Claim("next", gen.OfClass(s.name), gen.Length(32))
 	framework.Create(t, s.tenant, next)
-	framework.WaitAllocated(t, s.tenant, next, ipamv1alpha1.ReasonQuotaExceeded) // what is retained counts
+	framework.WaitAllocated(t, s.tenant, next, ipamv1alpha1.ReasonQuotaExceeded) // retained blocks count
 	framework.WaitAllocated(t, s.tenant, over, ipamv1alpha1.ReasonQuotaExceeded)
 
 	framework.Delete(t, s.tenant, gen.Claim("first"))
@@ -146,9 +146,9 @@ func TestQuota_OfAClass(t *testing.T) {
 	framework.WaitBound(t, s.tenant, next)
 }
 
-// A shared pool gives a workspace so many addresses, whether by claims or as a child pool.
-// It gives its owner no more.
-func TestQuota_OfAPool(t *testing.T) {
+// A shared pool gives a workspace a limited number of addresses, by claims and by child pools alike. The limit also
+// holds for its owner.
+func TestQuota_BoundsAWorkspaceByPool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	guest := s.platform.Tenant(t)
@@ -175,9 +175,9 @@ func TestQuota_OfAPool(t *testing.T) {
 	framework.WaitBound(t, s.tenant, owners)
 }
 
-// A pool that is deleted right after its last claim, as kubectl delete -f does, goes at the first try. One that a claim
-// stays in is refused at once.
-func TestDrain_AClaimAndItsPoolAreDeletedTogether(t *testing.T) {
+// A pool that is deleted right after its last claim, as by kubectl delete -f, goes at the first try. If a claim stays
+// in it, the DELETE is refused at once.
+func TestDrain_DeletesAClaimAndItsPoolTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.platform.WaitWebhooks(t, s.tenant)
@@ -209,8 +209,8 @@ func TestDrain_AClaimAndItsPoolAreDeletedTogether(t *testing.T) {
 	}
 }
 
-// A pool that a retained block keeps is refused, and the refusal names the IPAllocation to delete.
-func TestDrain_ARetainedBlockIsNamed(t *testing.T) {
+// The DELETE of a pool with a retained block is refused, and the refusal names the IPAllocation to delete.
+func TestDrain_NamesARetainedBlock(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("192.0.2.0/24"))

@@ -13,7 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Where networks are held, a tenant brings the CIDR of its network, and no address is given in one that nobody holds.
+// If networks have to be held, a tenant brings the CIDR of its network, and no address is given in a network that no
+// claim holds.
 func TestRanges_AreBroughtAndHeld(t *testing.T) {
 	t.Parallel()
 	r := newRangesIn(newScene(t), gen.Held())

@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Neither a controller that is killed nor a ledger that is lost takes a range from its claim, or an address from a claim inside. All of
-// it can be released afterwards.
+// Neither the kill of a controller nor the loss of a ledger takes a range from its claim, or an address from a claim
+// inside. All of them can be released afterwards.
 func TestLong_RangesOutliveTheControllerAndItsLedger(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)

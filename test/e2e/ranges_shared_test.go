@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A tenant that holds the range of a shared network keeps its claim by a finalizer, and deletes it without end, from many connections.
-// Every other workspace gets its address there: the range is closed by the first DELETE alone.
+// A tenant that holds the range of a shared network keeps its claim by a finalizer, and deletes it without end, over
+// many connections. Every other workspace still gets its address there: only the first DELETE closes the range.
 func TestRanges_KeepServingOthersWhileTheirHolderDeletes(t *testing.T) {
 	t.Parallel()
 	const networks, connections = 5, 16
@@ -74,7 +74,7 @@ func TestRanges_KeepServingOthersWhileTheirHolderDeletes(t *testing.T) {
 	}
 }
 
-// uidOf returns the UID of the platform's IPPool that a claim was served from; empty: there is none.
+// uidOf returns the UID of the platform's IPPool from which a claim was served; empty: there is none.
 func (r *ranges) uidOf(claim *ipamv1alpha1.IPClaim) types.UID {
 	r.Helper()
 	pool := &ipamv1alpha1.IPPool{}

@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// ranges is a scene with a chain of classes: a /24 for each network of a workspace, a /28 for each location in it, addresses.
+// ranges is a scene with a chain of classes: a /24 for each network of a workspace, a /28 for each location in it,
+// and addresses.
 type ranges struct {
 	scene
 	root *ipamv1alpha1.IPPool
@@ -29,7 +30,7 @@ func newRanges(t *testing.T) *ranges {
 	return newRangesIn(newScene(t))
 }
 
-// newRangesIn makes the classes in a scene. The options are those of the class of networks.
+// newRangesIn makes the classes in a scene. The options are for the class of networks.
 func newRangesIn(in scene, options ...gen.ClassOption) *ranges {
 	in.Helper()
 	t, r := in.T, &ranges{scene: in}
@@ -52,7 +53,8 @@ func newRangesIn(in scene, options ...gen.ClassOption) *ranges {
 	return r
 }
 
-// network returns the claim that holds the range of a network, location that of its location, and endpoint one for an address there.
+// network returns the claim that holds the range of a network, location that of the location, and endpoint a claim
+// for an address there.
 func (r *ranges) network() *ipamv1alpha1.IPClaim {
 	return gen.Claim("vpc", gen.OfClass(r.name+"-net"), gen.ForRange(), gen.Within("network", "vpc"))
 }
@@ -65,8 +67,8 @@ func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipa
 	return gen.Claim(name, append(options, gen.OfClass(r.name), gen.Within("network", network, "location", "ams"))...)
 }
 
-// gets creates claims, whose answers must show their blocks. On a busy machine kcp may go without the answer: then the claim
-// gets its block a little later.
+// gets creates claims, whose answers must show their blocks. On a busy machine kcp may not get the answer: then a
+// claim gets its block a little later.
 func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
@@ -83,7 +85,7 @@ func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// pool reads the pool that a claim was served from; nil: there is none.
+// pool reads the pool from which a claim was served; nil: there is none.
 func (r *ranges) pool(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPPool {
 	r.Helper()
 	pool := &ipamv1alpha1.IPPool{}
@@ -97,7 +99,8 @@ func (r *ranges) pool(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// gone deletes claims, one after the other, and fails unless each DELETE succeeds, and has taken the pool of a range along.
+// gone deletes claims, one after the other. It fails the test unless each DELETE succeeds, and has deleted the pool
+// of a range, too.
 func (r *ranges) gone(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
@@ -116,8 +119,8 @@ func (r *ranges) gone(claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// A location, and then its network, are released in the requests after that of the last address inside. The network can be made
-// again at once, and released again.
+// A location, and then its network, can be released by the requests right after the release of the last address
+// inside. The network can be made again at once, and released again.
 func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
@@ -133,7 +136,8 @@ func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
 	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 }
 
-// A range with somebody inside is not deleted. The refusal is a Conflict that says who is inside, and the claim stays as it was.
+// A range with a claim inside is not deleted. The refusal is a Conflict that says who is inside, and the range's
+// claim stays as it was.
 func TestRanges_AreKeptWhileTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
@@ -153,7 +157,7 @@ func TestRanges_AreKeptWhileTheyAreUsed(t *testing.T) {
 	r.gone(loc, net)
 }
 
-// refuses deletes a range claim, which must be refused with a Conflict that says all of this.
+// refuses deletes a range claim. The DELETE must be refused with a Conflict that says all this.
 func (r *ranges) refuses(claim *ipamv1alpha1.IPClaim, says ...string) {
 	r.Helper()
 	err := framework.Remove(r, r.tenant, claim)
@@ -171,8 +175,8 @@ func (r *ranges) refuses(claim *ipamv1alpha1.IPClaim, says ...string) {
 	}
 }
 
-// A range is deleted in the same moment in which an address inside is asked for: either that is refused, or the address is from a pool
-// that is there.
+// A range is deleted while an address inside is requested. Either the request is refused, or the address is from a
+// pool that exists.
 func TestRanges_ConcurrentDeleteLeavesNoAddressWithoutItsPool(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
@@ -210,7 +214,7 @@ func TestRanges_ConcurrentDeleteLeavesNoAddressWithoutItsPool(t *testing.T) {
 	t.Logf("%d of 8 ranges were deleted before the address came", deleted)
 }
 
-// A tenant that leaves with networks in use is not held up, and nothing of them stays.
+// A tenant that leaves with networks in use is not held up, and nothing of the networks stays.
 func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
@@ -228,8 +232,8 @@ func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 	})
 }
 
-// A pool that has nothing below it but pools that nobody uses can be deleted, and they go with it.
-func TestRanges_IdleOnesGoWithTheirRoot(t *testing.T) {
+// If all that is below a pool are unused pools, it can be deleted, and they go with it.
+func TestRanges_LetIdlePoolsGoWithTheirRoot(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	a := r.endpoint("a", "vpc")
@@ -246,8 +250,9 @@ func TestRanges_IdleOnesGoWithTheirRoot(t *testing.T) {
 	framework.WaitGone(t, r.tenant, made)
 }
 
-// Nobody can write a pool that says the system has made it, nor change one that it has made, nor delete one in use.
-func TestRanges_PoolsAreTheSystems(t *testing.T) {
+// No user can write a pool that calls itself made by the system, or change a pool that the system made, or delete one
+// in use.
+func TestRanges_LetOnlyTheSystemWriteTheirPools(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	net := r.network()

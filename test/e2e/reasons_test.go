@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim that cannot be met says why, and binds by itself when the cause is gone.
-// Each row arranges what is there, claims, and returns how to mend it.
+// A claim that cannot be met says why, and binds by itself when the cause is gone. Each row arranges the objects,
+// makes a claim, and returns how to remove the cause.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	all := newScene(t)
@@ -25,7 +25,7 @@ func TestReasons(t *testing.T) {
 		arrange func(scene) (claim *ipamv1alpha1.IPClaim, mend func())
 		reason  ipamv1alpha1.Reason
 		says    string // part of the message
-		stalled bool   // nobody else can end it
+		stalled bool   // nobody but the user can end it
 	}{
 		"class missing": {
 			reason: ipamv1alpha1.ReasonClassNotFound, says: `no class "{name}"`,
@@ -113,9 +113,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Many wait, of two tenants. Each block that is freed serves exactly one of them, and of
-// the others none is written.
-func TestExhaustion_NoStampede(t *testing.T) {
+// Many claims of two tenants wait. Each freed block serves exactly one of them, and none of the others is written.
+func TestExhaustion_WakesOneWaiterForEachFreedBlock(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -146,7 +145,7 @@ func TestExhaustion_NoStampede(t *testing.T) {
 			}
 			return nil
 		})
-		waitHeld(t, s.platform, pool, size(prefix(pool.Spec.CIDR))) // and what follows a release is over
+		waitHeld(t, s.platform, pool, size(prefix(pool.Spec.CIDR))) // and all that follows a release is over
 	}
 	after := versionsOf(t, s, other, ipamv1alpha1.ReasonPoolExhausted)
 	maps.DeleteFunc(after, func(claim, version string) bool { return before[claim] == version })
@@ -155,8 +154,8 @@ func TestExhaustion_NoStampede(t *testing.T) {
 	}
 }
 
-// Whatever changes the answer to a claim that waits wakes it, for the better or not.
-func TestWaiting_AnswerChanges(t *testing.T) {
+// Every change of the answer to a waiting claim wakes it, for better or worse.
+func TestWaiting_ShowsEachChangeOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("10.0.0.0/28"), gen.Excludes("10.0.0.0/28"))
@@ -179,7 +178,7 @@ func TestWaiting_AnswerChanges(t *testing.T) {
 	framework.WaitBound(t, s.tenant, claim)
 }
 
-// unchanged fails the test if a claim was written since it was read.
+// unchanged fails the test if a claim has been written since it was read.
 func unchanged(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
 	now := &ipamv1alpha1.IPClaim{}
@@ -189,8 +188,7 @@ func unchanged(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// versionsOf lists the claims of both tenants whose answer has that reason, with their
-// resource versions.
+// versionsOf lists the claims of both tenants whose answer has this reason, with their resource versions.
 func versionsOf(t *testing.T, s scene, other client.Reader, reason ipamv1alpha1.Reason) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A namespace takes its claims with it, and their blocks are free.
-func TestRelease_WithNamespace(t *testing.T) {
+// If a namespace is deleted, its claims go with it, and their blocks are free.
+func TestRelease_FreesTheBlocksOfADeletedNamespace(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
@@ -45,9 +45,9 @@ func waitUnrecorded(t *testing.T, c client.Reader, claim string) {
 	framework.WaitGone(t, c, record)
 }
 
-// The record of a bound claim that vanishes is written again, with the same block. It is
-// never taken for a release.
-func TestRecord_WrittenAgain(t *testing.T) {
+// If the record of a bound claim vanishes, it is written again, with the same block. That is never taken for a
+// release.
+func TestRecord_IsWrittenAgainWhenItVanishes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -73,8 +73,8 @@ func TestRecord_WrittenAgain(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, claim)))
 }
 
-// A released block is given to nobody else before its time, the longer of those of class and pool, and then to a claim that
-// waits.
+// A released block is given to no other claim before its cooldown is over, the longer one of class and pool. Then a
+// waiting claim gets it.
 func TestCooldown(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -98,9 +98,9 @@ func TestCooldown(t *testing.T) {
 	waitNotCooling(t, s.platform, pool)
 }
 
-// A claim of the former holder's name gets the block back, and its CREATE says so. One of
-// that name elsewhere does not.
-func TestCooldown_SameName(t *testing.T) {
+// A claim with the former holder's name gets the block back, and its CREATE says so. A claim of that name in another
+// namespace or workspace does not.
+func TestCooldown_EndsForAClaimOfTheSameName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Cooldown("1h"))
@@ -125,7 +125,8 @@ func TestCooldown_SameName(t *testing.T) {
 	waitNotCooling(t, s.platform, small)
 }
 
-// waitCooling waits until a block of 16 addresses cools in a pool, and returns when the next one is free.
+// waitCooling waits until a block of 16 addresses cools in a pool, and returns the time at which the next block
+// becomes free.
 func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) time.Time {
 	t.Helper()
 	framework.WaitWhile(t, c, pool, "16 of its addresses are to cool", func(pool *ipamv1alpha1.IPPool) bool {
@@ -141,7 +142,7 @@ func waitNotCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) {
 	})
 }
 
-// wantNotBefore fails the test if a claim was bound before a time. Both are shown in seconds.
+// wantNotBefore fails the test if a claim was bound before a time. Both times are shown in seconds.
 func wantNotBefore(t *testing.T, claim *ipamv1alpha1.IPClaim, free time.Time) {
 	t.Helper()
 	bound := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated).LastTransitionTime

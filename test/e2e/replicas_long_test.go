@@ -13,9 +13,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A standby that kcp asks forwards to the leader, and CREATE is answered, whatever claims of others wait for. When the
-// leader stops, the standby answers itself.
-func TestLong_ReplicasAStandbyIsAsked(t *testing.T) {
+// If kcp asks a standby, that forwards to the leader, and CREATE is answered, whatever other claims wait for. When
+// the leader stops, the standby answers by itself.
+func TestLong_ReplicasForwardFromTheStandby(t *testing.T) {
 	t.Parallel()
 	address := must.Get(wire.New())(t)
 	must.Ends(t, address.Close)

@@ -35,7 +35,7 @@ func newHA(t *testing.T, flags ...string) ha {
 	return h
 }
 
-// claim makes claims, and does not wait until they are bound.
+// claim makes claims, but does not wait until they are bound.
 func (h ha) claim(names ...string) []*ipamv1alpha1.IPClaim {
 	h.Helper()
 	var claims []*ipamv1alpha1.IPClaim
@@ -47,14 +47,14 @@ func (h ha) claim(names ...string) []*ipamv1alpha1.IPClaim {
 	return claims
 }
 
-// holds makes claims that are bound.
+// holds makes claims, and waits until they are bound.
 func (h ha) holds(names ...string) {
 	h.Helper()
 	framework.WaitBound(h, h.tenant, h.claim(names...)...)
 }
 
-// inOrder fails the test unless every claim is bound, to a CIDR of its own, and the
-// verifier finds nothing. It returns the claims.
+// inOrder fails the test unless every claim is bound to a CIDR of its own, and the verifier finds nothing. It returns
+// the claims.
 func (h ha) inOrder() map[string]ipamv1alpha1.IPClaim {
 	h.Helper()
 	list := &ipamv1alpha1.IPClaimList{}
@@ -71,7 +71,7 @@ func (h ha) inOrder() map[string]ipamv1alpha1.IPClaim {
 	return claims
 }
 
-// names are n names that begin alike.
+// names returns n names with this prefix.
 func names(prefix string, n int) []string {
 	var list []string
 	for i := range n {
@@ -80,10 +80,9 @@ func names(prefix string, n int) []string {
 	return list
 }
 
-// Of two replicas one works. When it stands still for longer than its lease, is asked to
-// stop, or is killed, the other goes on where it was, and so it does without a member of
-// etcd. A leader that wakes up with what it knew then, and with work half done, does no
-// harm: it ends, and nothing is written over.
+// Of two replicas, one works. When it stands still for longer than its lease, is asked to stop, or is killed, the
+// other one goes on where it was. It also goes on without a member of etcd. A leader that wakes up with old memory,
+// and with work half done, does no harm: it ends, and overwrites nothing.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	h := newHA(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// kcp is restarted in the middle of a crowd of claims. The controller finds it again, and the claims made and deleted just
-// before keep their outcome. All other tests wait for this one.
+// kcp is restarted in the middle of a crowd of claims. The controller finds it again, and claims that were made or
+// deleted just before keep their outcome. All other tests wait for this one.
 func TestLong_RestartOfKCP(t *testing.T) {
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
@@ -41,17 +41,17 @@ func TestLong_RestartOfKCP(t *testing.T) {
 	restartShared(t)
 }
 
-// restartShared starts the controller that tests share again. Its watches have ended with kcp: the reflectors of client-go
-// then pause for up to a minute, which the other tests do not expect.
+// restartShared starts the shared controller again. Its watches have ended with kcp, and then the reflectors of
+// client-go pause for up to a minute, which the other tests do not expect.
 func restartShared(t *testing.T) {
 	t.Helper()
 	shared := framework.SharedPlatform(t)
-	defer shared.StartController(t) // also if it does not end well: the other tests are not to fail for that
+	defer shared.StartController(t) // even after an error, so that the other tests do not fail
 	shared.StopController(t)
 }
 
-// waitSomeBound waits until the tenants together have so many bound claims, with others
-// of the crowd still to come.
+// waitSomeBound waits until the tenants together have that many bound claims, while the rest of the crowd is still to
+// come.
 func waitSomeBound(t *testing.T, want int, tenants ...*framework.Tenant) {
 	t.Helper()
 	bound := 0
@@ -74,15 +74,14 @@ func waitSomeBound(t *testing.T, want int, tenants ...*framework.Tenant) {
 	}
 }
 
-// crowd is how many claims come at once, of two tenants together.
+// crowd is how many claims come at once, from two tenants together.
 const crowd = 200
 
-// lengths are those that the claims of a crowd ask for in turn.
+// lengths are the lengths that the claims of a crowd ask for in turn.
 var lengths = []int32{24, 29, 32, 27, 26, 30, 28, 25, 31, 29}
 
-// crowdOf makes every tenant create its share of claims by a class, several at a time. The
-// group returned ends when all of them are made. A claim that cannot be made while a
-// server is away is made when it is back.
+// crowdOf makes every tenant create its share of claims by a class, several at a time. The returned group ends when
+// all claims are made. A claim that cannot be made while a server is away is made when it is back.
 func crowdOf(t *testing.T, class string, tenants ...*framework.Tenant) *errgroup.Group {
 	t.Helper()
 	group := &errgroup.Group{}
@@ -101,7 +100,7 @@ func crowdOf(t *testing.T, class string, tenants ...*framework.Tenant) *errgroup
 	return group
 }
 
-// insist creates an object, again and again until it is there.
+// insist tries to create an object until it exists.
 func insist(ctx context.Context, c client.Client, object client.Object) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, framework.Patience, true, func(ctx context.Context) (bool, error) {

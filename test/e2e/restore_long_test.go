@@ -26,9 +26,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A kcp that was restored from an older copy knows nothing of newer claims and newer
-// tenants. Their blocks stay, in a controller that ran on and in one that was started
-// since, until an operator says that they may go. All other tests wait for this one.
+// A kcp that was restored from an older copy knows no newer claims and tenants. Their blocks stay until an operator
+// allows their release, both in a controller that ran on and in one that was started later. All other tests wait for
+// this one.
 func TestLong_RestoreOfAnOlderKCP(t *testing.T) {
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
 	platform.StartController(t)
@@ -38,7 +38,8 @@ func TestLong_RestoreOfAnOlderKCP(t *testing.T) {
 	known := bindSome(t, tenant, name, "known", 2)
 
 	restore := framework.BackupKCP(t)
-	// A round of the sweep may find those of one workspace before the others: the brake has to hold for each.
+	// A round of the sweep may find the orphans of one workspace before those of the other: the brake has to hold for
+	// each.
 	newer := bindSome(t, tenant, name, "newer", 12)
 	newer = append(newer, bindSome(t, platform.Tenant(t), name, "newcomer", 12)...)
 	published := blocksOf(t, slices.Concat(known, newer)...)
@@ -64,8 +65,8 @@ func TestLong_RestoreOfAnOlderKCP(t *testing.T) {
 	restartShared(t)
 }
 
-// showsInLedger fails the test unless the ledger, read key by key while the controller
-// does not run, has exactly these blocks.
+// showsInLedger fails the test unless the ledger has exactly these blocks. It is read key by key while the controller
+// does not run.
 func showsInLedger(t *testing.T, platform *framework.Platform, blocks ...netip.Prefix) {
 	t.Helper()
 	etcd := etcdtest.NewWith(t, embedetcd.Options{Dir: platform.LedgerDir()})
@@ -81,7 +82,7 @@ func showsInLedger(t *testing.T, platform *framework.Platform, blocks ...netip.P
 	}
 }
 
-// waitBraked waits until a sweep has found so many orphans of a pool, and left them.
+// waitBraked waits until a sweep has found that many orphans of a pool, and left them.
 func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans int) {
 	t.Helper()
 	labels := fmt.Sprintf(`{cluster=%q,pool=%q} `, platform.Cluster, pool)
@@ -89,8 +90,8 @@ func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans
 	platform.WaitMetric(t, "ipam_sweep_braked"+labels, "1")
 }
 
-// A cluster of etcd is restored from a snapshot while no controller runs: what was given
-// out since is not given out again.
+// A cluster of etcd is restored from a snapshot while no controller runs. Blocks that were given out since are not
+// given out again.
 func TestLong_AdoptRestoredCluster(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
@@ -103,8 +104,8 @@ func TestLong_AdoptRestoredCluster(t *testing.T) {
 	})
 }
 
-// forgets restores the etcd from a snapshot, between its stop and its start. All claims since are kept beside a late one, which
-// was made while the etcd was away.
+// forgets restores the etcd from a snapshot, between stop and start. All claims made since keep their blocks, even
+// one that was made while the etcd was away.
 func (l *lossy) forgets(stop, start func()) {
 	l.Helper()
 	before := l.holds("before", gen.Length(28))
@@ -126,7 +127,7 @@ func (l *lossy) forgets(stop, start func()) {
 	l.published(before, since, late)
 }
 
-// newLossyCluster has a controller that runs with an etcd beside it.
+// newLossyCluster returns a lossy whose controller uses a separate etcd, and that etcd.
 func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
 	t.Helper()
 	home := t.TempDir()
@@ -141,7 +142,7 @@ func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
 	return l, store
 }
 
-// peerOf is where a member listens to others, as its configuration says.
+// peerOf returns the address at which a member listens to other members, from its configuration.
 func peerOf(t *testing.T, home string, member *etcd.Member) string {
 	t.Helper()
 	file := must.Get(os.ReadFile(filepath.Join(home, member.Name+".json")))(t)
@@ -150,9 +151,8 @@ func peerOf(t *testing.T, home string, member *etcd.Member) string {
 	return config["listen-peer-urls"].(string)
 }
 
-// A cluster of etcd is restored from a snapshot under a controller that runs. The controller
-// notices, binds nothing by what it remembers, and ends. The next one adopts what was
-// published since the snapshot.
+// A cluster of etcd is restored from a snapshot under a running controller. The controller notices, binds nothing
+// from memory, and ends. The next controller adopts what was published since the snapshot.
 func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
@@ -162,9 +162,9 @@ func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	})
 }
 
-// The ledger is restored from a snapshot while a shard is away, so that what was published
-// there cannot be adopted. Until the shard is back nothing is allocated from the pool,
-// however often the controller is killed, and however many blocks are released meanwhile.
+// The ledger is restored from a snapshot while a shard is away, so that the allocations published there cannot be
+// adopted. Until the shard is back, nothing is allocated from the pool, however often the controller is killed, and
+// however many blocks are released meanwhile.
 func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
@@ -188,7 +188,7 @@ func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, here, late)
 	for _, claim := range goes {
-		l.platform.LaunchController(t) // it is not ready: no endpoint has listed anything
+		l.platform.LaunchController(t) // it does not become ready: no endpoint has listed anything
 		framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
 		framework.Delete(t, here, claim)
 		l.platform.WaitMetric(t, "ipam_ledger_blocks_released_total ", "1")

@@ -17,9 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A retained block outlives its claim, in its record without a claim. It stays taken
-// until that record is deleted, and then serves whoever waits for it: a claim of the same
-// name, which the record stood in the way of, or any other.
+// A retained block outlives its claim, in a record without a claim. It stays allocated until that record is deleted.
+// Then a waiting claim gets it: a claim of the same name, which the record had blocked, or any other.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -58,9 +57,9 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// The policy counts as it stands when the claim is deleted, whatever it was before and
-// whatever the class says; however soon after the change.
-func TestRetain_PolicyOfLiveClaim(t *testing.T) {
+// Only the policy at the deletion of the claim counts, whatever the policy was before and whatever the class says,
+// even if it was changed just before.
+func TestRetain_FollowsThePolicyAtTheDeletion(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Reclaim(ipamv1alpha1.ReclaimRetain))
@@ -90,20 +89,20 @@ func TestRetain_PolicyOfLiveClaim(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, toRetain), blockOf(t, atOnce)))
 }
 
-// reclaims sets the policy of a claim.
+// reclaims sets the reclaim policy of a claim.
 func (s scene) reclaims(claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.ReclaimPolicy) {
 	s.Helper()
 	patch := merge(`{"spec": {"reclaimPolicy": "` + string(policy) + `"}}`)
 	must.Do(s, s.tenant.Patch(s.Context(), claim, patch))
 }
 
-// retained waits until the record of a claim has outlived it.
+// retained waits until the record of a claim has outlived the claim, and returns it.
 func (s scene) retained(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	s.Helper()
 	return retained(s.T, s.tenant, claim)
 }
 
-// retained does the same in any workspace.
+// retained waits until the record of a claim in any workspace has outlived the claim, and returns it.
 func retained(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	t.Helper()
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Status.BoundAllocationRef.Name}}
@@ -113,8 +112,8 @@ func retained(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv
 	return record
 }
 
-// A claim of the same name, class and length gets its retained block back, a moment after its CREATE, which says so. The
-// block is then its own: it is retained again, or freed, with it.
+// A claim of the same name, class and length gets its retained block back, a moment after its CREATE, which says so.
+// Then the block belongs to it, and is retained again, or freed, with this claim.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -129,7 +128,7 @@ func TestReuse(t *testing.T) {
 		{gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimDelete)},
 	} {
 		claim := gen.Claim("web", append(options, gen.OfClass(s.name), gen.Unmet(ipamv1alpha1.UnmetRefuse))...) // not stored without an answer
-		// The replica that answers sees the retained record a moment later than the tenant.
+		// The replica that answers learns of the retained record a moment later than the tenant.
 		framework.Eventually(t, "the retained block to be offered", func(ctx context.Context) error {
 			preview := claim.DeepCopy()
 			if err := s.tenant.Create(ctx, preview, client.DryRunAll); err != nil {
@@ -160,8 +159,8 @@ func TestReuse(t *testing.T) {
 	waitHeld(t, s.platform, pool, size())
 }
 
-// A retained block is released when the lease of its class is over: its record goes, a claim that
-// waits for the room gets it, and an event says so. Its record has said when.
+// A retained block is released when the lease of its class is over: its record goes, a claim that waits for room gets
+// it, and an event says so. The record has shown the time.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -189,9 +188,9 @@ func TestLease(t *testing.T) {
 	waitEvent(t, s.tenant.Owner(t), record, ipamv1alpha1.ReasonLeaseExpired)
 }
 
-// A pool bounds the lease of a class, and gives one where the class has none. Neither: the block is
-// kept. What class and pool say later changes no lease that there is.
-func TestLease_BoundedByThePool(t *testing.T) {
+// A pool bounds the lease of a class, and gives one if the class has none. If neither has a lease, the block is kept.
+// Later changes of class and pool change no existing lease.
+func TestLease_EndsByTheBoundOfThePool(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class(gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Lease("1h"))
@@ -213,7 +212,7 @@ func TestLease_BoundedByThePool(t *testing.T) {
 	retain := gen.Reclaim(ipamv1alpha1.ReclaimRetain)
 	claim := s.holds("bounded", gen.Length(28))
 	framework.WaitWhile(t, s.platform, gen.Pool(s.name), "its change is not observed", func(pool *ipamv1alpha1.IPPool) bool {
-		return pool.Status.ObservedGeneration != pool.Generation // in the cache
+		return pool.Status.ObservedGeneration != pool.Generation // until the change is in the controller's cache
 	})
 	bounded := expires(claim, 30*time.Minute)
 	s.changePool(func(spec *ipamv1alpha1.IPPoolSpec) { spec.MaxRetentionLease = "1s" })
@@ -239,7 +238,7 @@ func TestLease_BoundedByThePool(t *testing.T) {
 	}
 }
 
-// observedClass changes the class of the scene, and waits until the controller has seen that.
+// observedClass changes the class of the scene, and waits until the controller has seen the change.
 func (s scene) observedClass(change func(*ipamv1alpha1.IPClassSpec)) {
 	s.Helper()
 	s.changeClass(change)

@@ -15,13 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// rights are the kinds that the people of a role may read and write.
+// rights are the kinds that users with a role may read and write.
 type rights struct{ reads, writes []string }
 
-// place is where they have them.
+// place is the workspace in which they have these rights.
 type place struct {
-	class string   // what to ask for when reading a class
-	fixed []string // kinds that nobody makes or changes here: to write one is to delete it
+	class string   // the name of the class to read
+	fixed []string // kinds that nobody makes or changes here: the only write is DELETE
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 
 var kinds = []string{classes, pools, claims, allocations}
 
-// In a tenant's workspace, the people of each role may do what it says, and no more.
-func TestRoles_OfTenants(t *testing.T) {
+// In a tenant's workspace, users of each role may do what the role says, and no more.
+func TestRoles_BoundTheTenantsUsers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
@@ -63,8 +63,8 @@ func TestRoles_OfTenants(t *testing.T) {
 	})
 }
 
-// On the platform likewise.
-func TestRoles_OfPlatform(t *testing.T) {
+// On the platform, users of each role may do what the role says, and no more.
+func TestRoles_BoundThePlatformsUsers(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	for role, may := range map[string]rights{
@@ -84,10 +84,10 @@ func TestRoles_OfPlatform(t *testing.T) {
 	})
 }
 
-// check fails the test unless somebody has these rights and no others.
+// check fails the test unless a client has exactly these rights.
 func (r rights) check(t *testing.T, c client.Client, in place) {
 	t.Helper()
-	if len(r.reads) > 0 { // roles that take others in do so a moment after they are made
+	if len(r.reads) > 0 { // roles that aggregate others do so a moment after they are made
 		framework.Eventually(t, "the role to be known", func(ctx context.Context) error { return c.List(ctx, listOf(r.reads[0])) })
 	}
 	for _, kind := range kinds {
@@ -116,8 +116,7 @@ func (r rights) check(t *testing.T, c client.Client, in place) {
 	}
 }
 
-// isAllowed reports whether a request was answered as one that its author may make: what
-// is asked for is not there, or does not have what is asked for.
+// isAllowed reports whether the answer to a request shows that its author may make it: the object may be missing.
 func isAllowed(err error) bool {
 	return err == nil || apierrors.IsNotFound(err)
 }
@@ -128,7 +127,7 @@ func listOf(kind string) client.ObjectList {
 	return list
 }
 
-// nobody is an object that there is not.
+// nobody returns an object that does not exist.
 func nobody(kind string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
@@ -139,7 +138,7 @@ func nobody(kind string) *unstructured.Unstructured {
 	return object
 }
 
-// sample is an object that may be made.
+// sample returns an object that may be created.
 func sample(kind string) client.Object {
 	switch kind {
 	case classes:

@@ -26,9 +26,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The program behind `make run`, run again over what it has left behind, shows the same
-// allocations: one of each tenant, from the pool of the samples. A claim of the user that
-// cannot be bound is listed, and stops nothing; the kubeconfig is valid once kcp is up.
+// The program behind `make run`, run again over its former data, shows the same allocations: one of each tenant, from
+// the samples' pool. A claim of the user that cannot be bound is listed, and stops nothing. The kubeconfig is valid
+// once kcp is up.
 func TestLong_RunTwice(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
@@ -65,10 +65,10 @@ func TestLong_RunTwice(t *testing.T) {
 	}
 }
 
-// shownClaim is how the program shows a bound claim of the samples.
+// shownClaim matches the line with which the program shows a bound claim of the samples.
 var shownClaim = regexp.MustCompile(`root:team-[ab] +default/web +internal +internal-a +([0-9./]+)`)
 
-// runner runs the program behind `make run`, in a folder of its own.
+// runner runs the program behind `make run`, in a new folder.
 type runner struct {
 	t                  *testing.T
 	program, root, dir string
@@ -85,9 +85,8 @@ func newRunner(t *testing.T) runner {
 	return r
 }
 
-// run starts the program and calls act, as the user of team-a, after a line that contains
-// these words. It interrupts the program then, unless that ends by itself, and returns
-// what was printed.
+// run starts the program. After a line that contains the words of after, it calls act as the user of team-a. Then it
+// interrupts the program, unless that ends by itself, and returns the output.
 func (r runner) run(after string, act func(tenant client.Client), args ...string) string {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute) // on a busy machine
@@ -114,13 +113,13 @@ func (r runner) run(after string, act func(tenant client.Client), args ...string
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(r.dir, "controller", "controller.log")) // gone with the folder otherwise
+		log, _ := os.ReadFile(filepath.Join(r.dir, "controller", "controller.log")) // else it would go with the folder
 		r.t.Fatalf("%v\n%s\nthe controller's log:\n%s", err, &out, log)
 	}
 	return out.String()
 }
 
-// tenant is a client of team-a, by the kubeconfig that the program has written.
+// tenant returns a client of team-a, with the kubeconfig that the program has written.
 func (r runner) tenant() client.Client {
 	r.t.Helper()
 	file := filepath.Join(r.dir, "admin.kubeconfig")

@@ -21,8 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Every sample is taken by kubectl, from people with the usual roles, and becomes Ready. Its
-// file says where it goes: platform.yaml to the platform, team-a.yaml to root:team-a.
+// kubectl applies every sample for users with the usual roles, and each sample becomes Ready. The name of its file
+// says where it goes: platform.yaml to the platform, team-a.yaml to root:team-a.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	root := must.Get(local.ModuleRoot())(t)
@@ -37,7 +37,7 @@ func TestSamples(t *testing.T) {
 		},
 	}
 	all := filepath.Join(root, "config", "samples")
-	// These two are for all the others to build on.
+	// All other samples need these two.
 	s.ready(t, map[string]string{"platform": filepath.Join(all, "platform"), "team-a": filepath.Join(all, "tenant")})
 	topics := must.Get(filepath.Glob(filepath.Join(all, "*")))(t)
 	for _, topic := range topics {
@@ -52,7 +52,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// byPlace returns the samples of a folder by where they go.
+// byPlace returns the samples of a folder by the place to which they go.
 func byPlace(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
@@ -66,13 +66,13 @@ func byPlace(t *testing.T, folder string) map[string]string {
 	return places
 }
 
-// samples are applied as people.
+// samples applies samples as users with the usual roles.
 type samples struct {
 	kubectl string
-	people  map[string]framework.CLI // by place
+	people  map[string]framework.CLI // the users, by place
 }
 
-// ready applies what there is for each place, and waits until all of it is Ready.
+// ready applies the file for each place, and waits until all its objects are Ready.
 func (s samples) ready(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, verb := range [][]string{{"apply"}, {"wait", "--for=condition=Ready", "--timeout=60s"}} {
@@ -88,9 +88,9 @@ func (s samples) ready(t *testing.T, files map[string]string) {
 	}
 }
 
-// Manifests as they were written before there were classes name a pool, or select one by labels. They work as they stand:
-// every field is known, none is changed, and each claim is bound from the pool it means.
-func TestCompat_OlderManifests(t *testing.T) {
+// Manifests from before there were classes name a pool, or select one by labels. They still work: every field is
+// known, none is changed, and each claim is bound from the pool that it means.
+func TestCompat_BindsClaimsOfOlderManifests(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	strict := client.WithFieldValidation(tenant, metav1.FieldValidationStrict)

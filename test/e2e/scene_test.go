@@ -21,8 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// scene is where a claim is refused: a tenant, and a class and a pool of the
-// platform to be named name.
+// scene is a platform and a tenant. A class and a pool of the platform are to have the name in the field name.
 type scene struct {
 	*testing.T
 	platform *framework.Platform
@@ -31,7 +30,7 @@ type scene struct {
 	cidr     ipamv1alpha1.CIDR
 }
 
-// newScene is a scene on the shared platform, with a tenant of its own.
+// newScene returns a scene on the shared platform, with a new tenant.
 func newScene(t *testing.T) scene {
 	t.Helper()
 	platform := framework.SharedPlatform(t)
@@ -45,7 +44,7 @@ func (s scene) class(options ...gen.ClassOption) *ipamv1alpha1.IPClass {
 	return class
 }
 
-// pool makes a pool of the platform that backs the class of the scene.
+// pool makes a pool of the platform that backs the scene's class, and waits until it is ready.
 func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	pool := platformPool(s.name, cidr, s.name)
 	framework.Allocate(s, s.platform, pool)
@@ -53,7 +52,7 @@ func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// ownPool makes a pool of the tenant that is ready.
+// ownPool makes a pool of the tenant, and waits until it is ready.
 func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 	pool := gen.Pool("own", options...)
 	framework.Allocate(s, s.tenant, pool)
@@ -61,8 +60,8 @@ func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// serves waits until the controller knows that a pool, which claims ask for in this way, is ready.
-// It does a moment after the pool shows it: until then, claims are answered as if there were none.
+// serves waits until the controller knows that a pool is ready, for which claims ask in this way. The controller
+// knows it a moment after the pool shows it: until then, claims are answered as if there were no pool.
 func serves(t *testing.T, tenant client.Client, by ...gen.ClaimOption) {
 	t.Helper()
 	framework.Eventually(t, "claims to be served by the new pool", func(ctx context.Context) error {
@@ -78,7 +77,7 @@ func serves(t *testing.T, tenant client.Client, by ...gen.ClaimOption) {
 	})
 }
 
-// holds makes a claim of the tenant, by the class of the scene, that is bound.
+// holds makes a claim of the tenant by the scene's class, and waits until it is bound.
 func (s scene) holds(name string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, append(options, gen.OfClass(s.name))...)
 	framework.Bind(s, s.tenant, claim)
@@ -90,12 +89,12 @@ func (s scene) changeClass(change func(*ipamv1alpha1.IPClassSpec)) {
 	framework.Change(s, s.platform, gen.Class(s.name), func(class *ipamv1alpha1.IPClass) { change(&class.Spec) })
 }
 
-// changePool changes the platform's pool of the scene.
+// changePool changes the scene's pool of the platform.
 func (s scene) changePool(change func(*ipamv1alpha1.IPPoolSpec)) {
 	framework.Change(s, s.platform, gen.Pool(s.name), func(pool *ipamv1alpha1.IPPool) { change(&pool.Spec) })
 }
 
-// showsRefusal fails the test unless a claim that waits says why, to people and to tools.
+// showsRefusal fails the test unless a waiting claim says why it waits, in its message and in its conditions.
 func showsRefusal(t *testing.T, claim *ipamv1alpha1.IPClaim, says string, stalled bool) {
 	t.Helper()
 	status := claim.Status
@@ -127,7 +126,7 @@ func saysWhy(t *testing.T, conditions []metav1.Condition, says string, stalled b
 	}
 }
 
-// present is the status of a condition that exists only while it is true.
+// present returns the status of a condition that exists only while it is true.
 func present(is bool) metav1.ConditionStatus {
 	if is {
 		return metav1.ConditionTrue
@@ -135,7 +134,7 @@ func present(is bool) metav1.ConditionStatus {
 	return ""
 }
 
-// blockOf is the block that a bound claim shows.
+// blockOf returns the block that a bound claim shows.
 func blockOf(t *testing.T, claim *ipamv1alpha1.IPClaim) netip.Prefix {
 	t.Helper()
 	block, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
@@ -165,7 +164,7 @@ func disjointIn(t *testing.T, cidr ipamv1alpha1.CIDR, blocks ...netip.Prefix) {
 
 func prefix(cidr ipamv1alpha1.CIDR) netip.Prefix { return netip.MustParsePrefix(string(cidr)) }
 
-// size is the number of addresses in the blocks.
+// size returns the number of addresses in the blocks.
 func size(blocks ...netip.Prefix) *big.Int {
 	sum := new(big.Int)
 	for _, block := range blocks {
@@ -174,8 +173,8 @@ func size(blocks ...netip.Prefix) *big.Int {
 	return sum
 }
 
-// offer has the platform offer a pool to everybody, by a class of the pool's name,
-// and waits until claims can have of it.
+// offer makes a pool of the platform for everybody, behind a class with the pool's name, and waits until claims can
+// get blocks from it.
 func offer(t *testing.T, platform *framework.Platform, name string, cidr ipamv1alpha1.CIDR, options ...gen.ClassOption) *ipamv1alpha1.IPPool {
 	t.Helper()
 	framework.Create(t, platform, gen.Class(name, options...))
@@ -184,13 +183,13 @@ func offer(t *testing.T, platform *framework.Platform, name string, cidr ipamv1a
 	return pool
 }
 
-// platformPool is a pool for every workspace.
+// platformPool returns a pool for every workspace.
 func platformPool(name string, cidr ipamv1alpha1.CIDR, classes ...string) *ipamv1alpha1.IPPool {
 	return gen.Pool(name, gen.CIDR(cidr), gen.Backs(classes...), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 }
 
-// waitHeld waits until the status of a pool shows exactly so many addresses taken, and
-// all others available.
+// waitHeld waits until the status of a pool shows exactly that many addresses as allocated, and all others as
+// available.
 func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses *big.Int) {
 	t.Helper()
 	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
@@ -226,16 +225,16 @@ func waitEvent(t *testing.T, c client.Reader, about client.Object, reason ipamv1
 	})
 }
 
-// part is the first block of that length in a CIDR.
+// part returns the first block of that length in a CIDR.
 func part(cidr ipamv1alpha1.CIDR, length int) ipamv1alpha1.CIDR {
 	return ipamv1alpha1.CIDR(netip.PrefixFrom(prefix(cidr).Addr(), length).String())
 }
 
-// sweeping has a controller look for orphans all the time, so that a test need not
-// wait for it to do what it should not.
+// sweeping makes a controller look for orphans all the time, so that a test need not wait long for a sweep that would
+// do harm.
 var sweeping = []string{"--sweep-interval=500ms", "--orphan-min-age=1s"}
 
-// bindSome makes so many claims of a class, and waits until they are bound.
+// bindSome makes count claims of a class, and waits until they are bound.
 func bindSome(t *testing.T, tenant *framework.Tenant, class, name string, count int, options ...gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 	t.Helper()
 	claims := make([]*ipamv1alpha1.IPClaim, count)
@@ -256,9 +255,9 @@ func blocksOf(t *testing.T, claims ...*ipamv1alpha1.IPClaim) []netip.Prefix {
 	return blocks
 }
 
-// boundBlocks waits until each tenant has so many claims, and all of them are bound and
-// recorded, and returns their blocks. It fails the test if one has not the length asked for, or if the
-// records of a tenant are not those of its claims.
+// boundBlocks waits until each tenant has that many claims, and all of them are bound and recorded. It returns their
+// blocks. It fails the test if a block does not have the requested length, or if the records of a tenant are not
+// those of its claims.
 func boundBlocks(t *testing.T, each int, tenants ...*framework.Tenant) []netip.Prefix {
 	t.Helper()
 	var blocks []netip.Prefix
@@ -302,8 +301,8 @@ func countBound(claims *ipamv1alpha1.IPClaimList) int {
 	return bound
 }
 
-// recordsByClaim waits for so many IPAllocations in a workspace, and returns their blocks by the
-// name of the claim.
+// recordsByClaim waits for that many IPAllocations in a workspace, and returns their blocks by the names of their
+// claims.
 func recordsByClaim(t *testing.T, c client.Reader, want int) map[string]string {
 	t.Helper()
 	records := &ipamv1alpha1.IPAllocationList{}

@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A shared pool serves those it lists: exactly, or below a subtree, whose root is not
-// below itself. By name or by labels, and they see whose it is.
-func TestSharing_WhoIsAdmitted(t *testing.T) {
+// A shared pool serves the workspaces that it lists: by their paths, or as all workspaces below a path, without the
+// one at the path itself. These can use the pool by name or by labels, and see whose it is.
+func TestSharing_AdmitsOnlyTheListedWorkspaces(t *testing.T) {
 	t.Parallel()
 	platform := framework.SharedPlatform(t)
 	top := "root:" + framework.Name(t)
@@ -42,9 +42,9 @@ func TestSharing_WhoIsAdmitted(t *testing.T) {
 	}
 }
 
-// A pool that is no longer shared leaves what it gave where it is, and gives nothing
-// more. Who waited for room learns it; with the grant back, all are served.
-func TestSharing_Withdrawn(t *testing.T) {
+// A pool that is no longer shared takes back no block, and gives no more. Waiting claims learn of that. When it is
+// shared again, all are served.
+func TestSharing_KeepsBlocksWhenAPoolIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	owner := s.platform.Tenant(t)
@@ -73,8 +73,8 @@ func TestSharing_Withdrawn(t *testing.T) {
 	waitHeld(t, owner, pool, size(blockOf(t, waits)))
 }
 
-// The same with a class, and with a pool of the platform behind one.
-func TestSharing_ClassWithdrawn(t *testing.T) {
+// The same holds for a class, and for a pool of the platform behind a class.
+func TestSharing_KeepsBlocksWhenAClassIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		withdraw, grant func(scene)
@@ -130,7 +130,7 @@ func TestSharing_ClassWithdrawn(t *testing.T) {
 	}
 }
 
-// share makes a pool one that these workspaces may use.
+// share makes a pool shared with these workspaces.
 func share(pool *ipamv1alpha1.IPPool, consumers ...string) {
 	pool.Spec.Visibility = ipamv1alpha1.VisibilityShared
 	pool.Spec.Consumers = nil
@@ -139,7 +139,7 @@ func share(pool *ipamv1alpha1.IPPool, consumers ...string) {
 	}
 }
 
-// grant has a tenant's pool admit these workspaces and no others.
+// grant makes a tenant's pool admit exactly these workspaces.
 func grant(t *testing.T, owner *framework.Tenant, pool *ipamv1alpha1.IPPool, consumers ...string) {
 	t.Helper()
 	framework.Change(t, owner, pool, func(pool *ipamv1alpha1.IPPool) { share(pool, consumers...) })

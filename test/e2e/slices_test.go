@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Every admitted workspace gets a block of its own, whether it was there before the pool
-// or comes later. It is a plain pool of the workspace, and the platform sees what is held.
+// Every admitted workspace gets a block of its own, whether it existed before the pool or comes later. The slice is a
+// plain pool of the workspace, and the platform sees what is held in it.
 func TestSlices(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
@@ -46,9 +46,9 @@ func TestSlices(t *testing.T) {
 	isRefused(t, s.platform.Delete(t.Context(), s.pool), "this pool is in use", "delete a pool with slices")
 }
 
-// A workspace that deletes its slice has given it up, until it binds the export again. A
-// workspace that goes gives its block back.
-func TestSlices_GivenUp(t *testing.T) {
+// A workspace that deletes its slice gets no other until it binds the export again. A workspace that goes releases
+// its slice.
+func TestSlices_StayGivenUpUntilTheNextBinding(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	s.offer(t, gen.Slices(24))
@@ -56,7 +56,7 @@ func TestSlices_GivenUp(t *testing.T) {
 	deleteUnused(t, tenant, s.slice(tenant))
 	waitHeld(t, s.platform, s.pool, size())
 
-	// Everybody is looked at again, and somebody else is served after that.
+	// All workspaces are reconciled again, and another one is served after that.
 	s.allows(5)
 	other := s.slice(s.member("b"))
 	waitHeld(t, s.platform, s.pool, size(spaceOf(t, other)))
@@ -70,9 +70,9 @@ func TestSlices_GivenUp(t *testing.T) {
 	waitHeld(t, s.platform, s.pool, size(spaceOf(t, other)))
 }
 
-// With as many slices given as may be, the pool and the workspace that waits say so. Who
-// has waited longest is served when there may be more, or another gives his up.
-func TestSlices_Full(t *testing.T) {
+// When the pool has given as many slices as it may, the pool and the waiting workspace say so. The workspace that has
+// waited longest is served when the limit is raised, or when another workspace gives up its slice.
+func TestSlices_ServeTheLongestWaiterFirst(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	s.offer(t, gen.Slices(24), gen.MaxSlices(1))
@@ -94,8 +94,8 @@ func TestSlices_Full(t *testing.T) {
 	s.hasNone(first)
 }
 
-// Without room for another slice, the workspace has a pool that waits for it.
-func TestSlices_NoRoom(t *testing.T) {
+// If there is no room for another slice, the workspace has a pool that waits for it.
+func TestSlices_WaitForRoom(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	s.offer(t, gen.Slices(17))
@@ -113,9 +113,9 @@ func TestSlices_NoRoom(t *testing.T) {
 	framework.WaitCondition(t, s.platform, s.pool, ipamv1alpha1.ConditionSliced, ipamv1alpha1.ReasonSlicesGiven)
 }
 
-// A pool that the workspace has already by that name is left as it is. Its slice comes
-// when that pool has gone.
-func TestSlices_NameTaken(t *testing.T) {
+// If the workspace already has a pool with the name of its slice, that pool stays as it is. The slice comes when that
+// pool has gone.
+func TestSlices_WaitForTheirName(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	tenant := s.member("a")
@@ -145,8 +145,8 @@ func TestSlices_NameTaken(t *testing.T) {
 	framework.WaitCondition(t, s.platform, s.pool, ipamv1alpha1.ConditionSliced, ipamv1alpha1.ReasonSlicesGiven)
 }
 
-// Nobody makes a slice himself: not by the label, and not without.
-func TestSlices_Forged(t *testing.T) {
+// No user can make a slice: neither with the label nor without it.
+func TestSlices_RefuseForgeries(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	s.offer(t, gen.Slices(24), gen.MaxSlices(1))
@@ -173,9 +173,9 @@ func TestSlices_Forged(t *testing.T) {
 	waitHeld(t, s.platform, s.pool, size(spaceOf(t, held)))
 }
 
-// A workspace that goes while others hold blocks of its slice leaves a block that drains:
-// the pool says so until it is back.
-func TestSlices_Drains(t *testing.T) {
+// If a workspace goes while others hold blocks of its slice, the slice's block drains. The pool says so until the
+// block is back.
+func TestSlices_DrainWhenTheirWorkspaceGoes(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)
 	s.offer(t, gen.Slices(24))
@@ -198,7 +198,7 @@ func TestSlices_Drains(t *testing.T) {
 	})
 }
 
-// sliced is a pool with slices, and the workspaces it admits.
+// sliced is a pool with slices, and the workspaces that it admits.
 type sliced struct {
 	*testing.T
 	platform *framework.Platform
@@ -218,7 +218,7 @@ func slicedOn(t *testing.T, platform *framework.Platform) *sliced {
 	return &sliced{T: t, platform: platform, name: name, top: "root:" + name}
 }
 
-// offer makes the pool, for the members alone: other tests are on this platform.
+// offer makes the pool only for the members, because other tests use this platform, too.
 func (s *sliced) offer(t *testing.T, options ...gen.PoolOption) {
 	t.Helper()
 	options = append(options, gen.CIDR(s.platform.CIDR(t)), gen.Visible(ipamv1alpha1.VisibilityPlatform),
@@ -227,7 +227,7 @@ func (s *sliced) offer(t *testing.T, options ...gen.PoolOption) {
 	framework.Allocate(t, s.platform, s.pool)
 }
 
-// allows has the pool give so many slices at most.
+// allows sets how many slices the pool gives at most.
 func (s *sliced) allows(most int) {
 	s.Helper()
 	must.Do(s, s.platform.Patch(s.Context(), s.pool, merge(fmt.Sprintf(`{"spec": {"slices": {"maxSlices": %d}}}`, most))))
@@ -254,7 +254,7 @@ func (s *sliced) hasNone(tenant *framework.Tenant) {
 	}
 }
 
-// waitsFor waits until the pool says that so many wait, and the tenant is told.
+// waitsFor waits until the pool says that total workspaces wait, and until the tenant is told, too.
 func (s *sliced) waitsFor(tenant *framework.Tenant, total int) {
 	s.Helper()
 	says := fmt.Sprintf("workspaces that wait for one: %d", total)

@@ -8,9 +8,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A class below another one gives its addresses out once in each VRF of a network: the pool of the network has an address space for each.
-// The network is not released while an address is in one of them, and goes with all of them.
-func TestSpaces_RepeatInThePoolOfANetwork(t *testing.T) {
+// A class below another one gives out each address once in each VRF of a network: the network's pool has an address
+// space for each VRF. The network cannot be released while one of them has an address, and goes with all of them.
+func TestSpaces_RepeatAddressesInThePoolOfANetwork(t *testing.T) {
 	t.Parallel()
 	r := &ranges{scene: newScene(t)}
 	net := r.name + "-net"

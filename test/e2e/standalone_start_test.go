@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A controller that ends and starts again, where nothing is wrong, warns of nothing: neither by an event nor in its log.
+// A controller that ends and starts again, while nothing is wrong, does not warn, either by an event or in its log.
 func standaloneStart(t *testing.T, cluster *framework.Platform) {
 	name, owner := framework.Name(t), cluster.User(t, "cluster-admin")
 	offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
@@ -39,7 +39,7 @@ func standaloneStart(t *testing.T, cluster *framework.Platform) {
 	}
 }
 
-// warned returns the events of the controller that warn, in words.
+// warned returns the controller's warning events as texts.
 func warned(t *testing.T, c client.Reader) map[types.UID]string {
 	t.Helper()
 	found := map[types.UID]string{}

@@ -16,7 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Each namespace is a tenant: it has networks, address spaces and limits of its own, and is told nothing of the others.
+// Each namespace is a tenant: it has networks, address spaces and limits of its own, and learns nothing of the
+// others.
 func standaloneTenants(t *testing.T, cluster *framework.Platform) {
 	cidr, another := cluster.CIDR(t), cluster.CIDR(t)
 	cluster = cluster.Reconfigured(t, "--tenants=namespaces", "--etcd-prefix=/by-namespace")

@@ -20,8 +20,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A cluster without kcp is served as the only workspace there is. The tests share one Kubernetes, and its
-// controller: each follows the one before, has names of its own, and leaves the controller as it says.
+// A cluster without kcp is served like a single workspace. The tests share one Kubernetes and its controller. They
+// run in order, use different names, and leave the controller as their comment says.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	cluster := framework.NewStandalone(t, sweeping...)
@@ -40,15 +40,16 @@ func TestStandalone(t *testing.T) {
 		{"Roles", standaloneRoles},
 		{"CLI", standaloneCLI},
 		{"Webhooks", standaloneWebhooks},
-		{"WebhooksOfAService", standaloneService}, // ends the controller, and runs one of its own
-		{"Token", standaloneToken},                // runs one of its own
-		{"Tenants", standaloneTenants},            // the same, of another ledger
+		{"WebhooksOfAService", standaloneService}, // ends the controller, and runs another one
+		{"Token", standaloneToken},                // runs another controller
+		{"Tenants", standaloneTenants},            // the same, with another ledger
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, cluster) })
 	}
 }
 
-// Claims keep their blocks through restarts of the controller, and what went while it was away is freed.
+// Claims keep their blocks through restarts of the controller. The blocks of claims that went while it was away are
+// freed.
 func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	name, cidr := framework.Name(t), cluster.CIDR(t)
 	pool := offer(t, cluster, name, cidr, gen.DefaultLength(28))
@@ -82,8 +83,7 @@ func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	waitHeld(t, cluster, own, size())
 }
 
-// Refusals are told as ever, what is the system's stays the system's, and slices have
-// nobody to go to.
+// Refusals are reported as on kcp, only the system writes its own objects, and there is nobody to get slices.
 func standaloneRefusals(t *testing.T, cluster *framework.Platform) {
 	sliced := gen.Pool("sliced", gen.CIDR("198.51.100.0/24"), gen.Slices(28))
 	claim := gen.Claim("lost", gen.OfClass("none"))
@@ -134,7 +134,7 @@ func standaloneCLI(t *testing.T, cluster *framework.Platform) {
 	admin.as("zoe", "claim", "release", "web").ends(0)
 }
 
-// There is no upper bound on the rights of an admin: policies alone refuse.
+// Here the rights of an admin have no upper bound: only policies refuse.
 func standaloneForgery(t *testing.T, cluster *framework.Platform) {
 	name := framework.Name(t)
 	pool, claim := gen.Pool(name, gen.CIDR(cluster.CIDR(t))), gen.Claim("forged", gen.FromPool(name), gen.Length(28))
@@ -152,7 +152,7 @@ func standaloneWebhooks(t *testing.T, cluster *framework.Platform) {
 }
 
 // The API server asks the webhooks at a Service. There is no kube-proxy: the controller itself listens at the
-// cluster IP.
+// Service's cluster IP.
 func standaloneService(t *testing.T, cluster *framework.Platform) {
 	port := must.Get(strconv.ParseInt(cluster.WebhookPort(t), 10, 32))(t)
 	cluster.StopController(t)
@@ -180,7 +180,7 @@ func standaloneService(t *testing.T, cluster *framework.Platform) {
 	standaloneAnswer(t, cluster, cidr)
 }
 
-// standaloneAnswer fails the test unless CREATE returns a block, by one question to the webhooks.
+// standaloneAnswer fails the test unless CREATE returns a block, and the webhooks are asked exactly once.
 func standaloneAnswer(t *testing.T, cluster *framework.Platform, cidr ipamv1alpha1.CIDR) {
 	t.Helper()
 	name := framework.Name(t)
@@ -197,8 +197,8 @@ func standaloneAnswer(t *testing.T, cluster *framework.Platform, cidr ipamv1alph
 	framework.WaitBound(t, cluster, claim)
 }
 
-// A cluster with the first definitions is brought to those of today. What it holds stays as it is, written by nobody;
-// then the controller is restarted, and all goes on.
+// A cluster with the first definitions is upgraded to those of today. Its objects stay as they are, without a write.
+// Then the controller is restarted, and everything goes on.
 func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	admin := cluster.AdminConfig(t)
 	must.Do(t, workspaces.Apply(t.Context(), admin, os.DirFS("testdata/upgrade/crd")))
@@ -232,7 +232,7 @@ func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	cluster.WaitVerified(t)
 }
 
-// The usual roles of Kubernetes have the rights that the roles of the API add to them.
+// The usual roles of Kubernetes get the rights that the API's roles add to them.
 func standaloneRoles(t *testing.T, cluster *framework.Platform) {
 	name := framework.Name(t)
 	offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
@@ -249,7 +249,7 @@ func standaloneRoles(t *testing.T, cluster *framework.Platform) {
 	framework.Delete(t, editor, claim)
 }
 
-// stored are the claims and the records that a client reads, each with its UID and version.
+// stored returns the claims and the records that a client reads, each with its UID and version.
 func stored(t *testing.T, c client.Reader) map[string]string {
 	t.Helper()
 	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
@@ -267,7 +267,7 @@ func stored(t *testing.T, c client.Reader) map[string]string {
 	return versions
 }
 
-// A namespace that is deleted takes its claims and its records along, retained ones too, and all blocks in it are
+// If a namespace is deleted, its claims and records go with it, even retained records, and all their blocks are
 // freed. The claims of another namespace keep theirs.
 func standaloneNamespace(t *testing.T, cluster *framework.Platform) {
 	name := framework.Name(t)
@@ -287,7 +287,7 @@ func standaloneNamespace(t *testing.T, cluster *framework.Platform) {
 	cluster.WaitVerified(t)
 }
 
-// A claim with an owner goes with it, by the garbage collector, and its block is freed.
+// If the owner of a claim is deleted, the garbage collector deletes the claim, and its block is freed.
 func standaloneGarbageCollection(t *testing.T, cluster *framework.Platform) {
 	name := framework.Name(t)
 	pool := offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))

@@ -25,11 +25,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The stand-in for kcp on which the controller is measured answers the requests that the
-// controller makes as kcp does.
+// The stand-in for kcp, on which the controller is measured, answers the controller's requests as kcp does.
 func TestLong_StandInAnswersAsKCP(t *testing.T) {
 	t.Parallel()
-	platform := framework.NewPlatform(t) // of its own: the claims of other tests have other fields
+	platform := framework.NewPlatform(t) // a new platform, because claims of other tests have other fields
 	platform.StartController(t)
 	s := scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
 	s.class()
@@ -55,7 +54,7 @@ func TestLong_StandInAnswersAsKCP(t *testing.T) {
 	}
 }
 
-// talk is with one server about one workspace that has three claims.
+// talk is a conversation with one server about a workspace that has three claims.
 type talk struct {
 	*testing.T
 	web               *http.Client
@@ -106,7 +105,7 @@ func (k *talk) exchange() []string {
 	return k.lines
 }
 
-// ask makes a request, and notes the shape of the answer.
+// ask sends a request, and notes the shape of the answer.
 func (k *talk) ask(what, method, path, body string) map[string]any {
 	k.Helper()
 	response := k.send(method, path, body)
@@ -139,7 +138,7 @@ func (k *talk) watch(path string) *bufio.Scanner {
 	return lines
 }
 
-// event notes the shape of the next event of a watch that is wanted.
+// event notes the shape of the next event of a watch for which wanted is true.
 func (k *talk) event(what string, events *bufio.Scanner, wanted func(map[string]any) bool) {
 	k.Helper()
 	for events.Scan() {
@@ -157,8 +156,8 @@ func (k *talk) event(what string, events *bufio.Scanner, wanted func(map[string]
 	k.Fatalf("event %s: the watch ended: %v", what, events.Err())
 }
 
-// shape returns the form of an answer without its values: its kind, the names of its metadata's fields, the code and reason of an
-// error, and the shape of the first item.
+// shape returns the form of an answer without its values: its kind, the names of its metadata's fields, the code and
+// reason of an error, and the shape of its first item.
 func shape(answer map[string]any) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%v %v", answer["apiVersion"], answer["kind"])
@@ -180,7 +179,7 @@ func shape(answer map[string]any) string {
 	return b.String()
 }
 
-// said returns a field of an object; empty if it is not there.
+// said returns a field of an object; empty if it is absent.
 func said(object map[string]any, path ...string) string {
 	for _, field := range path[:len(path)-1] {
 		object, _ = object[field].(map[string]any)

@@ -26,8 +26,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A tenant that makes hundreds of claims at once gets what its limit allows. The others
-// are answered, too, and then cost nothing more; another tenant is served in the midst.
+// A tenant that makes hundreds of claims at once gets what its limit allows. Its other claims are answered, too, and
+// then cost nothing more. Another tenant is served meanwhile.
 func TestLong_StormOfOneTenant(t *testing.T) {
 	t.Parallel()
 	const claims, allowed = 200, 32
@@ -58,8 +58,8 @@ func TestLong_StormOfOneTenant(t *testing.T) {
 	framework.Bind(t, other, quiet)
 	must.Do(t, storm.Wait())
 	bound := waitAnswers(t, tenant, allowed, claims-allowed)
-	waitRest(t, platform) // it sees each of its answers once more, when the watch brings it
-	// One look answers, and one sees what the first has written. A few come for other reasons.
+	waitRest(t, platform) // the controller sees each of its answers again in a watch
+	// One reconcile answers, and one sees what the first has written. A few more have other reasons.
 	if n := looks(readMeters(t, platform).since(before)); n >= 3*(claims+1) {
 		t.Errorf("%d looks at %d claims; want two at each", n, claims+1)
 	}
@@ -75,8 +75,8 @@ func TestLong_StormOfOneTenant(t *testing.T) {
 	unchanged(t, other, quiet)
 }
 
-// waitAnswers waits until so many claims of a tenant are bound and so many over its
-// limit, and returns the bound ones.
+// waitAnswers waits until that many claims of a tenant are bound, and that many are over its limit. It returns the
+// bound claims.
 func waitAnswers(t *testing.T, tenant *framework.Tenant, bound, over int) []*ipamv1alpha1.IPClaim {
 	t.Helper()
 	var held []*ipamv1alpha1.IPClaim
@@ -105,7 +105,7 @@ func waitAnswers(t *testing.T, tenant *framework.Tenant, bound, over int) []*ipa
 	return held
 }
 
-// looks counts the passes over claims.
+// looks counts the reconciles of claims.
 func looks(m meters) int {
 	sum := 0
 	for pass, n := range m.passes {
@@ -117,16 +117,16 @@ func looks(m meters) int {
 }
 
 const (
-	// stormNames is how many names the users of a storm have, between them.
+	// stormNames is how many names the users of a storm share.
 	stormNames = 5
-	// stormSteps is how many things each of them does.
+	// stormSteps is how many steps each of them takes.
 	stormSteps = 60
 )
 
-// Users of one workspace create and delete claims of the same few names as fast as they can: with
-// other specs under one name, by every kind of CREATE, retained and reused, and in namespaces that
-// go meanwhile. At no revision of kcp have two claims a common address, no claim ever shows another
-// one than its CREATE was answered with, and in the end nothing is left.
+// Users of one workspace create and delete claims of the same few names as fast as they can: with different specs
+// under one name, by every kind of CREATE, retained and reused, and in namespaces that are deleted meanwhile. At no
+// revision of kcp do two claims share an address, no claim ever shows another address than its CREATE was answered
+// with, and in the end nothing is left.
 func TestLong_StormOfNames(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "sweeping", sweeping...)
@@ -182,7 +182,7 @@ func (u stormer) run() {
 	}
 }
 
-// step does something with one of the names.
+// step takes a random action with one of the names.
 func (u stormer) step(namespace string) {
 	claim := u.claim(namespace)
 	switch u.random.IntN(8) {
@@ -207,7 +207,7 @@ func (u stormer) step(namespace string) {
 	}
 }
 
-// claim is one of the names, with any spec.
+// claim returns a claim with one of the names, and a random spec.
 func (u stormer) claim(namespace string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(fmt.Sprint("n", u.random.IntN(stormNames)), gen.Namespace(namespace), gen.OfClass(u.class), gen.Length(28+u.random.Int32N(2)))
 	claim.Spec.ReclaimPolicy = []ipamv1alpha1.ReclaimPolicy{"", "", ipamv1alpha1.ReclaimRetain}[u.random.IntN(3)]
@@ -216,7 +216,7 @@ func (u stormer) claim(namespace string) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// create creates a claim. One that shows a block goes on to show that one.
+// create creates a claim. If the claim shows a block, it must go on showing that block.
 func (u stormer) create(claim *ipamv1alpha1.IPClaim, by func(context.Context, client.Writer, *ipamv1alpha1.IPClaim) error) {
 	claim.ResourceVersion, claim.UID, claim.Status = "", "", ipamv1alpha1.IPClaimStatus{}
 	err := by(u.Context(), u, claim)
@@ -232,8 +232,8 @@ func (u stormer) delete(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// free deletes the record of a name, which a policy refuses unless it is retained. On a busy machine that may not be decided in
-// time: then the answer is 503.
+// free deletes the record of a name. A policy refuses that unless the record is retained. On a busy machine that may
+// not be decided in time: then the answer is 503.
 func (u stormer) free(claim *ipamv1alpha1.IPClaim) {
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: claim.Namespace, Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name),
@@ -244,7 +244,7 @@ func (u stormer) free(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// brief makes a namespace with claims, and deletes it while they come and go.
+// brief makes a namespace with claims, and deletes it while the claims come and go.
 func (u stormer) brief(name string) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	framework.Create(u, u, namespace)
@@ -257,8 +257,8 @@ func (u stormer) brief(name string) {
 	}
 }
 
-// calm deletes all claims and all that is retained, until nothing of the pool is held. A block that
-// was answered twice is retained when no CREATE is under way any longer: see promise.Grace.
+// calm deletes all claims and all retained records, until nothing of the pool is held. A block that was answered
+// twice is retained once no CREATE is under way any longer: see promise.Grace.
 func calm(t *testing.T, platform *framework.Platform, owner client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
 	framework.Within(t, 10*framework.Patience, "nothing to be left of the storm", func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A tenant takes the finalizers off its pools and deletes them. Each leaves the ledger, and its
-// CIDR can be used again: at once if it is empty, else with its last block.
+// A tenant removes the finalizers from its pools and deletes them. Each pool leaves the ledger, and its CIDR can be
+// used again: at once if it is empty, else with its last block.
 func TestLong_PoolStripped(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
@@ -40,7 +40,7 @@ func TestLong_PoolStripped(t *testing.T) {
 	framework.Allocate(t, owner, lent, child)
 	claim := gen.Claim("foreign", gen.FromPoolIn(tenant.Path, "lent"), gen.Length(28))
 	framework.Bind(t, guest, claim)
-	// The system does what a tenant can do only in the moment before the pool shows that it is in use.
+	// The system does here what a tenant can do only in the moment before the pool shows that it is in use.
 	strip(t, framework.System(t, tenant.Path), lent)
 	next := gen.Pool("next", gen.CIDR(cidr))
 	framework.Create(t, owner, next)
@@ -62,7 +62,7 @@ func TestLong_PoolStripped(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// strip takes the finalizers off a pool and deletes it, until it is gone.
+// strip removes the finalizers from a pool and deletes it, until it is gone.
 func strip(t *testing.T, owner client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
 	framework.Eventually(t, "the pool to be gone", func(ctx context.Context) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// tokens is what asks for tokens, which can be made to fail.
+// tokens is a source of tokens, which a test can make fail.
 type tokens struct {
 	admin *rest.Config
 	asked atomic.Int64
@@ -35,8 +35,8 @@ func (k *tokens) reach() (*rest.Config, error) {
 	return k.admin, nil
 }
 
-// On kcp, a service account gets tokens in the workspace that it is in, for a controller that may bootstrap as for a user who
-// may request tokens of the controller, and nothing else.
+// On kcp, a service account gets tokens in its own workspace: for a controller that may bootstrap, and for a user
+// whose only right is to request the controller's tokens.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -69,7 +69,7 @@ func TestToken(t *testing.T) {
 	binds("by-bootstrap")
 }
 
-// standaloneToken is TestToken without kcp. The controller that goes on is one that renews its tokens.
+// standaloneToken is TestToken without kcp. The controller that runs afterwards renews its tokens.
 func standaloneToken(t *testing.T, cluster *framework.Platform) {
 	renewsToken(t, cluster)
 	name, cidr := framework.Name(t), cluster.CIDR(t)
@@ -80,8 +80,8 @@ func standaloneToken(t *testing.T, cluster *framework.Platform) {
 	framework.Bind(t, cluster, claim)
 }
 
-// renewsToken fails the test unless the access of the controller is renewed after four fifths of a token's life, and the
-// old token is used to its end while there is no new one.
+// renewsToken fails the test unless the controller's access is renewed after four fifths of a token's life, and the
+// old token is used to its end while no new one can be had.
 func renewsToken(t *testing.T, platform *framework.Platform) {
 	t.Helper()
 	source, now := &tokens{admin: platform.AdminConfig(t)}, clocktesting.NewFakePassiveClock(time.Now())

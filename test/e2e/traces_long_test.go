@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The trace of an answer leads to the transaction that reserves the block, that of the look at the
-// claim to the one that confirms it, and to the record. The log names it.
+// The trace of an answer contains the transaction that reserves the block. The trace of the claim's reconcile
+// contains the transaction that confirms it, and the record. The log names the trace.
 func TestLong_TracesOfAClaim(t *testing.T) {
 	t.Parallel()
 	receiver := otlp.New(t)
@@ -49,7 +49,7 @@ func TestLong_TracesOfAClaim(t *testing.T) {
 	}
 }
 
-// showsSteps fails the test unless each span is in the trace, below another one. It returns the
+// showsSteps fails the test unless each span is in the trace, below the other span that it names. It returns the
 // spans by name.
 func showsSteps(t *testing.T, trace []otlp.Span, below map[string]string) map[string]otlp.Span {
 	t.Helper()

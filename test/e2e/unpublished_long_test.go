@@ -4,12 +4,12 @@ package e2e
 
 import "testing"
 
-// The rounds of [TestRetain_NothingThatWasUnpublished], a thousand of them.
-func TestLong_RetainOfClaimsThatWereNeverPublished(t *testing.T) {
+// This runs a thousand rounds of [TestRetain_KeepsNothingUnpublished].
+func TestLong_RetainKeepsNothingUnpublished(t *testing.T) {
 	briefly(t, 1000, scene.leavesNothing)
 }
 
-// The rounds of [TestReuse_MadeAgainAtOnce], a thousand of them.
-func TestLong_ReuseOfClaimsMadeAgainAtOnce(t *testing.T) {
+// This runs a thousand rounds of [TestReuse_GivesTheSameBlockBackAtOnce].
+func TestLong_ReuseGivesTheSameBlockBackAtOnce(t *testing.T) {
 	briefly(t, 1000, scene.comesAgain)
 }

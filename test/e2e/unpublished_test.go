@@ -15,21 +15,22 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Nothing is retained that was not published. A client that creates a claim, deletes it, and deletes the IPAllocation that the claim named,
-// without a pause, is answered 200 or 404, and leaves nothing.
-func TestRetain_NothingThatWasUnpublished(t *testing.T) {
+// An unpublished block is never retained. A client that creates a claim, deletes it, and deletes the IPAllocation
+// that the claim named, without a pause, is answered 200 or 404, and leaves nothing.
+func TestRetain_KeepsNothingUnpublished(t *testing.T) {
 	t.Parallel()
 	briefly(t, 30, scene.leavesNothing)
 }
 
-// A claim that is deleted as soon as it is created, and made again at once, gets its block back: by its IPAllocation, or, where that was
-// not written yet, since the block is free and the first of its pool.
-func TestReuse_MadeAgainAtOnce(t *testing.T) {
+// A claim that is deleted right after its CREATE, and made again at once, gets its block back: by its IPAllocation,
+// or, if that was not written yet, because the block is free and the first one in its pool.
+func TestReuse_GivesTheSameBlockBackAtOnce(t *testing.T) {
 	t.Parallel()
 	briefly(t, 30, scene.comesAgain)
 }
 
-// briefly does as many rounds with claims of Retain, in four pools at once, and fails the test unless nothing is left of them.
+// briefly runs rounds with claims of policy Retain, in four pools at once, and fails the test unless nothing is left
+// of them.
 func briefly(t *testing.T, rounds int, round func(scene, *ipamv1alpha1.IPClaim)) {
 	t.Helper()
 	s := newScene(t)
@@ -72,8 +73,9 @@ func (s scene) leavesNothing(claim *ipamv1alpha1.IPClaim) {
 	s.gives(claim)
 }
 
-// comesAgain creates a claim, deletes it, and makes it again at once. It must get what the first one was answered with. If the claim of
-// the round before still had the first block of the pool, that may be free by now: a claim whose block was not published gets that.
+// comesAgain creates a claim, deletes it, and makes it again at once. It must get the block that the first one was
+// answered with. If the claim of the round before still had the pool's first block, that may be free by now: a claim
+// whose block was not published gets that block.
 func (s scene) comesAgain(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	claim.Spec.RetainedPolicy = ipamv1alpha1.RetainedReuse
@@ -87,7 +89,7 @@ func (s scene) comesAgain(claim *ipamv1alpha1.IPClaim) {
 	s.gives(again)
 }
 
-// gives deletes a claim and, in the next request, the record that it names.
+// gives deletes a claim and, in the next request, the record that the claim names.
 func (s scene) gives(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{

@@ -24,8 +24,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A pool that was stored before the schema had a maximum, and that Go does not read, costs nobody but itself: not in the
-// watch that brings it, and not in the lists of the next controller. It can be deleted like any other. Another is refused.
+// A pool that was stored before the schema had a maximum, and that Go cannot read, affects only itself: in the watch
+// that shows it, and in the lists of the next controller. It can be deleted like any other pool. A new pool of that
+// kind is refused.
 func TestLong_UnreadableCostsItselfAlone(t *testing.T) {
 	t.Parallel()
 	platform := boundless(t)
@@ -81,7 +82,7 @@ func TestLong_UnreadableCostsItselfAlone(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// oddPool returns an empty pool that holds whatever a server stores.
+// oddPool returns an empty pool that can hold any value that a server stores.
 func oddPool() *unstructured.Unstructured {
 	pool := &unstructured.Unstructured{}
 	pool.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IPPool"))
@@ -98,7 +99,7 @@ func reserving(name, cidr string) *unstructured.Unstructured {
 	return pool
 }
 
-// writeOdd gives the tenant's pool "odd" a value that Go does not read.
+// writeOdd gives the tenant's pool "odd" a value that Go cannot read.
 func writeOdd(t *testing.T, tenant *framework.Tenant) {
 	t.Helper()
 	patch := `{"spec":{"reservations":{"leading":2147483648,"unitPrefixLength":32}}}`
@@ -123,7 +124,7 @@ func waitNotReady(t *testing.T, tenant *framework.Tenant) {
 	})
 }
 
-// waitFollowsPools waits until a tenant's binding has the schema of pools of today.
+// waitFollowsPools waits until a tenant's binding has today's schema of pools.
 func waitFollowsPools(t *testing.T, tenant *framework.Tenant) {
 	t.Helper()
 	want := &unstructured.Unstructured{}
@@ -148,7 +149,8 @@ func waitFollowsPools(t *testing.T, tenant *framework.Tenant) {
 	})
 }
 
-// boundless makes a platform of the schemas of today, without the bounds of the numbers of reserved blocks and slices.
+// boundless makes a platform with today's schemas, but without the bounds of the numbers of reserved blocks and
+// slices.
 func boundless(t *testing.T) *framework.Platform {
 	t.Helper()
 	const bound = "maximum: 2147483647\n"

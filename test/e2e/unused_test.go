@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A class is not deleted while claims use the pools that it has made. It is once these are gone, also while pools are there that
-// nobody uses.
+// A class cannot be deleted while claims use the pools that it has made. Once these claims are gone, it can, even
+// while unused pools still exist.
 func TestClass_IsKeptWhileItsPoolsAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
@@ -36,8 +36,9 @@ func TestClass_IsKeptWhileItsPoolsAreUsed(t *testing.T) {
 	deletedOnceUnused(t, r.platform, gen.Class(r.name+"-net"))
 }
 
-// deletedOnceUnused deletes an object, which is refused while the ledger has a block of it. A status may be older: it said that nobody uses
-// the pool before somebody did, and a CREATE that went unanswered may have reserved an address, for 75 seconds.
+// deletedOnceUnused deletes an object, which is refused while the ledger has a block of it. The object's status may
+// be older: it called the pool unused before it was used, and an unanswered CREATE may have reserved an address, for
+// 75 seconds.
 func deletedOnceUnused(t *testing.T, c client.Writer, object client.Object) {
 	t.Helper()
 	framework.Within(t, framework.Patience+75*time.Second, fmt.Sprintf("%T %s to be deleted", object, object.GetName()), func(ctx context.Context) error {
@@ -45,7 +46,7 @@ func deletedOnceUnused(t *testing.T, c client.Writer, object client.Object) {
 	})
 }
 
-// A tenant may delete a pool that was made for it and that nobody uses. Its status says when it goes by itself.
+// A tenant may delete an unused pool that was made for it. The pool's status says when it would go by itself.
 func TestRanges_AnIdlePoolMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)

@@ -25,9 +25,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A platform of the first schemas that there were is brought to those of today, with
-// tenants on it. What they hold stays as it is, written by nobody; then the controller is
-// restarted, and all goes on.
+// A platform with the very first schemas, and with tenants on it, is upgraded to today's schemas. The tenants'
+// objects stay as they are, without a write. Then the controller is restarted, and everything goes on.
 func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	t.Parallel()
 	platform := firstPlatform(t)
@@ -77,8 +76,8 @@ func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// selectsMore is a claim with more values in its selector than today's schemas admit. It stays
-// valid as long as the selector does not change.
+// selectsMore returns a claim with more values in its selector than today's schemas admit. It stays valid as long as
+// the selector does not change.
 func selectsMore(t *testing.T) *ipamv1alpha1.IPClaim {
 	t.Helper()
 	tiers := ipamv1alpha1.LabelRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn}
@@ -88,7 +87,7 @@ func selectsMore(t *testing.T) *ipamv1alpha1.IPClaim {
 	return selecting("wide", ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{tiers}})
 }
 
-// firstPlatform is a platform of the manifests in testdata/upgrade.
+// firstPlatform returns a platform of the manifests in testdata/upgrade.
 func firstPlatform(t *testing.T) *framework.Platform {
 	t.Helper()
 	platform := framework.NewPlatformOf(t, firstManifests(t))
@@ -96,7 +95,7 @@ func firstPlatform(t *testing.T) *framework.Platform {
 	return platform
 }
 
-// firstManifests are the first schemas and the first APIExport.
+// firstManifests returns the first schemas and the first APIExport.
 func firstManifests(t *testing.T) workspaces.Options {
 	t.Helper()
 	export := must.Get(os.ReadFile("testdata/upgrade/apiexport.yaml"))(t)
@@ -144,10 +143,9 @@ func waitFollows(t *testing.T, tenant *framework.Tenant, schemas fs.FS) {
 	})
 }
 
-// A platform moves from the first schemas to those of today, back, and forth again. The
-// controller of today works all the while, as in docs/upgrade.md, and tenants create and
-// delete claims. For some seconds of a move kcp serves no status subresource, and answers
-// as if the claims were gone: no claim loses its status or its block by that.
+// A platform moves from the first schemas to today's, back, and forth again. Today's controller runs all the while,
+// as in docs/upgrade.md, and tenants create and delete claims. For some seconds of a move, kcp serves no status
+// subresource, and answers as if the claims were gone: no claim loses its status or its block by that.
 func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 	t.Parallel()
 	platform := firstPlatform(t)
@@ -209,9 +207,9 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// waitHeldSafely is waitHeld where claims were stored without the answer that kcp had for them,
-// as it moved their workspace meanwhile. Another CREATE may have been stored with that answer, so
-// the block of such a claim stays for 75 s after it is deleted.
+// waitHeldSafely is waitHeld for claims that may have been stored without the answer that kcp got, because kcp moved
+// their workspace meanwhile. Another CREATE may have been stored with that answer, so the block of such a claim stays
+// for 75 s after its deletion.
 func waitHeldSafely(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses *big.Int) {
 	t.Helper()
 	framework.Within(t, 3*framework.Patience, "blocks that may have been answered twice to be freed", func(ctx context.Context) error {

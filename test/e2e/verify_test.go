@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The verifier finds nothing where all is in order. What somebody has changed by force
-// is named, by the running controller and without it, and mended where that is safe.
+// The verifier finds nothing if all is in order. It finds forced changes, both in the running controller and without
+// it, and mends them if that is safe.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -62,7 +62,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// finds fails the test unless verify, with these flags, finds this.
+// finds fails the test unless verify, with these flags, finds this problem.
 func finds(t *testing.T, platform *framework.Platform, kind recover.Kind, name string, flags ...string) {
 	t.Helper()
 	report, got := platform.Verify(t, flags...)

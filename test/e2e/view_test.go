@@ -80,8 +80,9 @@ func (v *viewer) read(ctx context.Context) (view, error) {
 	return seen, nil
 }
 
-// withoutBindings removes from a LogicalCluster when kcp has last looked whether the bindings are there that the workspace's type wants:
-// it looks when any APIExport or WorkspaceType changes, minutes after the workspace was made.
+// withoutBindings removes from a LogicalCluster when kcp last checked that the bindings exist which the workspace's
+// type demands. kcp checks that when any APIExport or WorkspaceType changes, even minutes after the workspace was
+// made.
 func withoutBindings(cluster *unstructured.Unstructured) {
 	cluster.SetResourceVersion("")
 	cluster.SetManagedFields(nil)
@@ -114,7 +115,7 @@ func (v *viewer) settled(t *testing.T) view {
 	return last
 }
 
-// of returns the objects of a resource, in any version.
+// of returns the objects of a resource, in all versions.
 func (v view) of(resource string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -125,8 +126,8 @@ func (v view) of(resource string) []*unstructured.Unstructured {
 	return found
 }
 
-// secrets returns what identifies the objects of a workspace: name and ID of the workspace, their UIDs, and the addresses that it has.
-// The tenant's word is in the path and in all names that it gives.
+// secrets returns what identifies the objects of a workspace: name and ID of the workspace, the objects' UIDs, and
+// the workspace's addresses. The tenant's word is in the path and in all names that it gives.
 func (v *viewer) secrets(t *testing.T, word string) []*regexp.Regexp {
 	t.Helper()
 	seen := v.settled(t)
@@ -153,7 +154,7 @@ func (v *viewer) secrets(t *testing.T, word string) []*regexp.Regexp {
 	return found
 }
 
-// tellsNothing fails the test if a text has one of these secrets.
+// tellsNothing fails the test if a text contains one of these secrets.
 func tellsNothing(t *testing.T, where string, text any, secrets []*regexp.Regexp) {
 	t.Helper()
 	data := must.Get(json.Marshal(text))(t)

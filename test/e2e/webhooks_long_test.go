@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// What is registered is written once, and again when it is deleted or changed.
-func TestLong_WebhooksHealed(t *testing.T) {
+// The registration is written once, and again when it is deleted or changed.
+func TestLong_WebhooksAreRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)

@@ -24,10 +24,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim whose CREATE was answered costs one write, which creates its IPAllocation. There is no
-// second pass over it, and a controller that starts over it writes nothing. It costs one as well when it is looked at again and
-// again while it is being bound.
-func TestWrites_OnePerClaim(t *testing.T) {
+// A claim whose CREATE was answered costs one write, which creates its IPAllocation. It is not reconciled twice, and
+// a controller that starts writes nothing for it. It also costs one write if it is reconciled again and again while
+// it is being bound.
+func TestWrites_AreOneForEachClaim(t *testing.T) {
 	t.Parallel()
 	const claims = 40
 	platform := framework.NewPlatform(t)
@@ -39,12 +39,12 @@ func TestWrites_OnePerClaim(t *testing.T) {
 	}
 	tenant, other := platform.Tenant(t), platform.Tenant(t)
 	spent := bind(t, claims, platform, tenant, pools["once"], func(int) {})
-	// A few passes come for other reasons, as when a cache lags.
+	// A few reconciles have other reasons, such as a cache that lags.
 	if got := spent.passes; got["claim success"] >= 2*claims {
 		t.Errorf("passes for %d claims: %v; want one for each", claims, got)
 	}
 
-	// Where nothing happens, nothing is looked at, however many pools there are.
+	// While nothing happens, nothing is reconciled, however many pools there are.
 	own := gen.Pool("own", gen.CIDR("2001:db8::/64"))
 	framework.Allocate(t, tenant, own)
 	waitRest(t, platform)
@@ -59,15 +59,14 @@ func TestWrites_OnePerClaim(t *testing.T) {
 	waker := gen.Pool("waker", gen.CIDR("2001:db8::/64"), gen.Backs("woken"))
 	framework.Allocate(t, other, waker)
 	bind(t, claims, platform, other, pools["woken"], func(i int) {
-		// A pool that might have served them wakes those that are being bound.
+		// A pool that might have served the claims wakes those that are being bound.
 		framework.Update(t, other, waker, func(pool *ipamv1alpha1.IPPool) { pool.Labels = map[string]string{"turn": strconv.Itoa(i)} })
 	})
 }
 
-// bind makes claims, and something besides after each, and returns what the controller
-// has spent until all are bound and it is idle. It fails the test unless that is one
-// write a claim, a second one where kcp did not get the answer to a CREATE in time, and some
-// of the pool's status, fewer than there are claims.
+// bind makes claims, and calls besides after each. It returns what the controller has spent until all are bound and
+// it is idle. It fails the test unless that is one write for each claim, a second one if kcp did not get the answer
+// to a CREATE in time, and some writes of the pool's status, but fewer than there are claims.
 func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framework.Tenant, pool *ipamv1alpha1.IPPool, besides func(i int)) meters {
 	t.Helper()
 	waitIdle(t, platform, 0)
@@ -89,7 +88,7 @@ func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framew
 
 	var spent meters
 	var ofPool int
-	// The pool's status follows the ledger a little later, so its last write may yet come.
+	// The pool's status follows the ledger a little later, so its last write may still come.
 	framework.Eventually(t, "the writes to be as many as are needed", func(ctx context.Context) error {
 		if err := platform.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
 			return err
@@ -99,7 +98,7 @@ func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framew
 		want := map[string]int{"POST 201": claims, "PATCH 200": ofPool + unanswered}
 		if conflicts := spent.passes["pool requeue_after"]; conflicts != 0 {
 			want["PATCH 409"] = conflicts
-			want["PATCH 200"] += conflicts // each has the pool read again, by a patch that says nothing
+			want["PATCH 200"] += conflicts // after each conflict, an empty patch reads the pool again
 		}
 		if diff := cmp.Diff(want, spent.writes); diff != "" {
 			return fmt.Errorf("%d claims, %d of them not answered, and %d writes of the pool (-want +got):\n%s", claims, unanswered, ofPool, diff)
@@ -109,18 +108,19 @@ func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framew
 	if failed := spent.passes["claim error"]; failed != 0 {
 		t.Errorf("%d passes over claims have failed", failed)
 	}
-	// A machine that takes as long for a claim as the status waits for more may write one for each.
+	// If the machine is so slow that a claim takes as long as the delay of a status write, there may be a write for each
+	// claim.
 	if took := time.Since(began); ofPool == 0 || ofPool >= claims && took < time.Duration(claims)*time.Second/2 {
 		t.Errorf("the pool was written %d times for %d claims in %s; want fewer", ofPool, claims, took)
 	}
 	return spent
 }
 
-// meters are figures that the controller gives of itself, those above zero.
+// meters are the controller's own figures, as far as they are above zero.
 type meters struct {
 	writes map[string]int // requests that change something, by method and answer
 	passes map[string]int // by controller and result
-	busy   int            // what waits or is being worked on, in all controllers
+	busy   int            // reconciles that wait or are running, in all controllers
 }
 
 func readMeters(t *testing.T, platform *framework.Platform) meters {
@@ -149,7 +149,7 @@ func readMeters(t *testing.T, platform *framework.Platform) meters {
 	return m
 }
 
-// since returns what came on top of earlier meters.
+// since returns the difference to earlier meters.
 func (m meters) since(before meters) meters {
 	return meters{writes: minus(m.writes, before.writes), passes: minus(m.passes, before.passes), busy: m.busy}
 }
@@ -164,8 +164,7 @@ func minus(now, before map[string]int) map[string]int {
 	return rest
 }
 
-// waitIdle waits until the controller has made so many passes over claims, and has
-// nothing left to do.
+// waitIdle waits until the controller has made that many passes over claims, and is idle.
 func waitIdle(t *testing.T, platform *framework.Platform, passes int) {
 	t.Helper()
 	framework.Eventually(t, "the controller to be idle", func(context.Context) error {
@@ -176,8 +175,8 @@ func waitIdle(t *testing.T, platform *framework.Platform, passes int) {
 	})
 }
 
-// waitRest waits until the controller looks at nothing for two seconds. An idle one may yet look at
-// a pool: it does so three times a second while the pool changes.
+// waitRest waits until the controller has reconciled nothing for two seconds. Even an idle controller may reconcile a
+// pool: it does so three times a second while the pool changes.
 func waitRest(t *testing.T, platform *framework.Platform) {
 	t.Helper()
 	framework.Eventually(t, "the controller to rest", func(ctx context.Context) error {
@@ -194,8 +193,8 @@ func waitRest(t *testing.T, platform *framework.Platform) {
 	})
 }
 
-// watchPool watches a pool from now on. The function returned tells how often it was
-// written until it had a resource version, which it has or had since it was asked last.
+// watchPool watches a pool from now on. The returned function tells how many writes the pool had until it reached a
+// resource version, which it must reach, or have reached since the last call.
 func watchPool(t *testing.T, platform *framework.Platform, pool *ipamv1alpha1.IPPool) func(resourceVersion string) int {
 	t.Helper()
 	watcher := must.Get(platform.Watch(t.Context(), &ipamv1alpha1.IPPoolList{}, &client.ListOptions{
@@ -220,9 +219,10 @@ func watchPool(t *testing.T, platform *framework.Platform, pool *ipamv1alpha1.IP
 	}
 }
 
-// The first interface of a network, two levels below the platform's pool, costs three objects, the two IPPools and the IPAllocation, and
-// the statuses of the IPPools, each written with the CREATE, and once more with its figures.
-func TestWrites_FewForANewNetwork(t *testing.T) {
+// The first interface of a network, two levels below the platform's pool, costs three objects (two IPPools and the
+// IPAllocation) and the statuses of the IPPools. Each status is written with the CREATE, and again with the pool's
+// figures.
+func TestWrites_AreFewForANewNetwork(t *testing.T) {
 	t.Parallel()
 	const networks = 10
 	platform, tenant, _ := alone(t)
@@ -236,7 +236,7 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 	before := readMeters(t, platform)
 	for i := range networks {
 		within := gen.Within("network", fmt.Sprintf("network-%d", i), "location", "ams")
-		// With Refuse, which such a class has by default, a CREATE fails that takes longer than kcp waits for the webhook.
+		// With Refuse, the default of such a class, a CREATE fails if it takes longer than kcp waits for the webhook.
 		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), within, gen.Unmet(ipamv1alpha1.UnmetWait))
 		framework.Create(t, tenant, claim)
 	}
@@ -255,18 +255,19 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 		}
 		return nil
 	})
-	// One whose answer is lost on the way is there, and is not counted.
+	// A CREATE whose answer is lost on the way has stored its object, but is not counted.
 	if made := readMeters(t, platform).since(before).writes["POST 201"]; made > 3*networks {
 		t.Errorf("%d objects were made, want %d", made, 3*networks)
 	}
-	// One for each IPPool, those of the root pool and of the classes, and another one for each IPPool where a CREATE took long.
+	// There is one patch for each IPPool, for the root pool and for each class, and a second one for an IPPool whose
+	// CREATE took long.
 	if patched := readMeters(t, platform).since(before).writes["PATCH 200"]; patched >= 6*networks {
 		t.Errorf("%d patches for %d networks, want less than %d", patched, networks, 6*networks)
 	}
 }
 
-// alone returns a platform with a controller of its own, a tenant, and a pool of the platform
-// behind a class of the same name.
+// alone returns a platform with its own controller, a tenant, and a pool of the platform behind a class with the same
+// name.
 func alone(t *testing.T) (*framework.Platform, *framework.Tenant, *ipamv1alpha1.IPPool) {
 	t.Helper()
 	platform := framework.NewPlatform(t)
