@@ -74,8 +74,8 @@ func (s source) bom(program string, binary []byte) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// built returns the module that stands in the place of another one. A folder of this repository is not
-// known elsewhere: the module that it replaces is.
+// built returns the module that a binary was built from: the replacement of m, if it has one. A replacement by a
+// folder of this repository is not known elsewhere, so built returns m then.
 func built(m *debug.Module) *debug.Module {
 	if m.Replace == nil || strings.HasPrefix(m.Replace.Path, ".") {
 		return m

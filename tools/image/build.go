@@ -19,17 +19,17 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// user is that of the pods in config/deploy.
+// user is the user of the pods in config/deploy.
 const user = "65532:65532"
 
-// platforms are those that the image is built for.
+// platforms are the platforms of the image.
 var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}}
 
 // source is what an image is built from.
 type source struct {
 	// Package is the program, as a path of go build.
 	Package string
-	// Variable is that of the program that the tag becomes the value of, as the linker names it.
+	// Variable is the variable of the program whose value the tag becomes, by the name that the linker uses.
 	Variable string
 	Tag      name.Tag
 	// Time is the time of everything in the image.
@@ -86,7 +86,7 @@ func (s source) image(ctx context.Context, platform v1.Platform) (v1.Image, erro
 	return mutate.ConfigFile(image, s.config(image, platform))
 }
 
-// config adds to the layers of an image how it runs.
+// config returns the configuration of an image, which adds to its layers how it runs.
 func (s source) config(image v1.Image, platform v1.Platform) *v1.ConfigFile {
 	layers, _ := image.ConfigFile() // of an image in memory
 	config := layers.DeepCopy()
@@ -125,8 +125,8 @@ func (s source) compile(ctx context.Context, platform v1.Platform) ([]byte, erro
 	return os.ReadFile(binary)
 }
 
-// authorities returns the CA certificates of Mozilla, as PEM. Those that Mozilla constrains are left out:
-// a file of certificates cannot say so.
+// authorities returns the CA certificates of Mozilla, as PEM. A CA that Mozilla trusts with constraints is left out,
+// because a file of certificates cannot express these.
 func authorities() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

@@ -40,7 +40,7 @@ func hello(t *testing.T) (string, v1.Hash, v1.ImageIndex) {
 	return to, digest, index
 }
 
-func TestImage_Twice(t *testing.T) {
+func TestImage_HasTheSameDigestInEachBuild(t *testing.T) {
 	_, first, _ := hello(t)
 	_, second, index := hello(t)
 	if first != second {
@@ -51,7 +51,7 @@ func TestImage_Twice(t *testing.T) {
 	}
 }
 
-func TestImage_Platforms(t *testing.T) {
+func TestImage_HasEachPlatform(t *testing.T) {
 	_, _, index := hello(t)
 	if err := validate.Index(index); err != nil {
 		t.Fatalf("Index: %v", err)

@@ -81,7 +81,8 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // isSentence tells prose from keys, paths and formats: it has three words or more.
 func isSentence(text string) bool { return len(strings.Fields(text)) >= 3 }
 
-// A test's name says what the tested thing does: Test<Thing>_<Behaviour>.
+// phrase matches the name of a test that names a case after the underscore. It should say there what the tested thing
+// does.
 var phrase = regexp.MustCompile(`_(?:Of|In|By|Beside|As|For|To|At|From|On|With|Than|That|What|Whose)[A-Z]`)
 
 // banned maps words that no name may have to the words that the project uses.
