@@ -68,8 +68,9 @@ func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Wo
 	}, nil
 }
 
-// Standalone finds out which cluster without kcp cfg points at. The UID of the cluster's namespace kube-system takes
-// the place of the name of a logical cluster: no two clusters have the same, and it lasts as long as the cluster.
+// Standalone finds out which cluster cfg points at, if that is a cluster without kcp. The UID of the cluster's
+// namespace kube-system takes the place of the name of a logical cluster: no two clusters have the same UID there, and
+// it lasts as long as the cluster.
 func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Workspace, error) {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {

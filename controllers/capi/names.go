@@ -56,8 +56,8 @@ func claimName(name string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// consumer returns the key of the IPAddressClaim that an IPClaim is for. It is false for an IPClaim of other origin. It
-// goes by fields that cannot be changed: the name and spec.ownerRef.
+// consumer returns the key of the IPAddressClaim that an IPClaim is for; false if the IPClaim is for no IPAddressClaim
+// of this management cluster. It reads only fields that cannot be changed: the name and spec.ownerRef.
 func (n Names) consumer(claim *ipamv1alpha1.IPClaim) (client.ObjectKey, bool) {
 	ref := claim.Spec.OwnerRef
 	if ref == nil || ref.APIGroup != capiv1.GroupVersion.Group || ref.Kind != kindClaim {

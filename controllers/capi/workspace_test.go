@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// beside returns a scene with IPClaims in a workspace, made for the management cluster one. Its server is that of the
-// management cluster origin.
+// beside returns a scene with IPClaims in a workspace, made for the management cluster "one". The server says that it is
+// the management cluster with this origin.
 func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
 	t.Helper()
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: origin}}

@@ -104,8 +104,8 @@ func TestFind_FindsHoldersByAddressClaimAndTime(t *testing.T) {
 	}
 }
 
-// If two networks have the same address at the same time, the scope tells whose holder is which, and a query can ask
-// for one of them. This also holds after the networks are gone.
+// If two networks have the same address at the same time, the scope of each holder names its network, and a query can
+// ask for one network. This also holds after the networks are gone.
 func TestFind_TellsNetworksApart(t *testing.T) {
 	s := newScene(t)
 	for _, network := range []string{"red", "blue"} {

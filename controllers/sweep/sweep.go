@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// share is the least ratio of the time that a round lasts to the time of its work. No round lasts longer than longest,
-	// even if the ratio is smaller then.
+	// share is the least ratio of the time that a round lasts to the time of its work. No round lasts longer than the
+	// constant longest, even if the ratio is smaller then.
 	share   = 100
 	longest = 10 * time.Minute
 )

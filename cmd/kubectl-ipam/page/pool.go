@@ -117,7 +117,7 @@ func pickedOf(r *http.Request, p *Pool) (netip.Prefix, error) {
 	return picked.Masked(), nil
 }
 
-// trail leads from the whole pool to a window, by at most every fourth length.
+// trail returns links from the whole pool towards a window, one for every fourth prefix length.
 func trail(p *Pool, window netip.Prefix) []step {
 	var steps []step
 	whole := p.Window()

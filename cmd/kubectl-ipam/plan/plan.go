@@ -2,7 +2,7 @@
 // they exclude, and the claims for exact blocks. The package asks no server and changes nothing there.
 //
 // [ReadCSV] and [ReadYAML] read a plan, and [Plan.Check] finds its contradictions. [WriteCSV] and [Plan.Objects] write
-// a plan so that the former can read it.
+// a plan, which can be read again.
 package plan
 
 import (
