@@ -79,8 +79,8 @@ func TestQuota_IsNeverExceededInAStorm(t *testing.T) {
 		}
 		nearest[byClass] = max(nearest[byClass], n)
 	}
-	for byClass, n := range nearest {
-		if n < limits[byClass]/2 {
+	for byClass, limit := range limits {
+		if nearest[byClass] < limit/2 {
 			t.Errorf("no workspace was near the limits: %v", most)
 		}
 	}

@@ -2,9 +2,11 @@ package mutation
 
 import (
 	"flag"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,28 @@ func TestMutants_FollowTheCode(t *testing.T) {
 	for _, m := range Mutants {
 		if _, err := m.Make(moduleRoot(t), t.TempDir()); err != nil {
 			t.Errorf("%v: follow the code with the fragment, in test/chaos/mutation", err)
+		}
+	}
+}
+
+var testName = regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
+
+// Each alternative of a suite's expression matches a test of the package, also after tests were renamed.
+func TestMutants_NameTestsThatExist(t *testing.T) {
+	for pkg, expressions := range testsByPackage() {
+		var names []string
+		for _, file := range must.Get(filepath.Glob(filepath.Join(moduleRoot(t), pkg, "*_test.go")))(t) {
+			for _, match := range testName.FindAllSubmatch(must.Get(os.ReadFile(file))(t), -1) {
+				names = append(names, string(match[1]))
+			}
+		}
+		for _, tests := range expressions {
+			for alternative := range strings.SplitSeq(tests, "|") {
+				top, _, _ := strings.Cut(alternative, "/")
+				if !slices.ContainsFunc(names, regexp.MustCompile(top).MatchString) {
+					t.Errorf("%s has no test %q of the suite %q: follow the name, in test/chaos/mutation", pkg, top, tests)
+				}
+			}
 		}
 	}
 }
