@@ -53,7 +53,7 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. In an address domain, a block counts in every pool that it
-// overlaps. The blocks of address spaces do not count. It costs the same however many pools are below.
+// overlaps. The blocks of address spaces do not count. The cost of a call does not depend on the number of pools below.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
 	return c, ok

@@ -134,8 +134,8 @@ func TestReplaced_GivesTheLedgerAnotherID(t *testing.T) {
 	}
 }
 
-// The restored etcd has gone on meanwhile, beyond the revision that the Allocator has seen of the former one. The
-// Allocator notices the change.
+// An etcd that was restored from a copy has reached a higher revision than the one that the Allocator saw last before
+// the restore. The Allocator still notices that the ledger was replaced.
 func TestReplaced_IsNoticedBeyondTheSeenRevision(t *testing.T) {
 	t.Parallel()
 	r := newRewind(t, 3)

@@ -31,7 +31,7 @@ const (
 	catchUpEntries = 100
 )
 
-// nowhere is the peer and client address in the records of the one member. Nobody uses the address.
+// nowhere is a placeholder for the peer URL and the client URL of the only member. Nothing connects to it.
 var nowhere = url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 
 // Options configure a Server.

@@ -42,7 +42,7 @@ func (s *Server) tendByHand() {
 	s.goroutines.Wait()
 }
 
-// small starts a server with a small quota. The test calls tend by itself.
+// small starts a server with a small quota, and stops its maintenance. The test calls the method tend instead.
 func small(t *testing.T, quota int64) *Server {
 	t.Helper()
 	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)

@@ -157,8 +157,8 @@ func Digest(id PoolID) string {
 	return string(id[strings.LastIndexByte(string(id), '.')+1:])
 }
 
-// In returns the address space that d describes. It has the addresses of the given pool, in a space of its own. All
-// else is as in the pool.
+// In returns the address space of a pool that d describes. It has its own ID, Space and Derived, and neither Parent nor
+// CoolsUntil. All other fields are those of the pool.
 func (d Derived) In(of Pool) Pool {
 	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
 	of.ID = made.ID()

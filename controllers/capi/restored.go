@@ -192,8 +192,9 @@ func (m Management) reached(ctx context.Context) (uint64, error) {
 	return at, nil
 }
 
-// keeps reports whether the IPClaim of an IPAddressClaim that is gone has to stay, because the management cluster may
-// have forgotten the IPAddressClaim. It notes that on the IPClaim, for the time after a restart.
+// keeps reports whether an IPClaim has to stay although its IPAddressClaim is gone, because the management cluster may
+// have forgotten the IPAddressClaim. Such an IPClaim gets the annotation value Held, so that it stays even after the
+// controller restarts.
 func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	gone, err := r.Claims.gone(ctx, r.Claims.Names.claim(key), claim)

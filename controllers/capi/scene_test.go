@@ -176,7 +176,7 @@ func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 	}
 }
 
-// bound returns the IPClaim of a claim, with an address.
+// bound returns the IPClaim of an IPAddressClaim, bound to an address.
 func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
 	made := inPlace.newClaim(claim)
 	made.CreationTimestamp = metav1.Now()

@@ -189,7 +189,7 @@ func (c combination) settled(n *networks, claim *ipamv1alpha1.IPClaim, cidr stri
 
 // In each combination with pools for scopes, a claim holds the pool of its scope, and a claim by the class below gets
 // its block in that pool.
-func TestCombinations_HoldRanges(t *testing.T) {
+func TestCombinations_GiveThePromisedRanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range combinations() {
 		if c.levels == 0 || c.hidden || c.exact {

@@ -21,8 +21,9 @@ var (
 	}
 )
 
-// ways draws all ways of a pass: its first action and, for each result of an action, the next action. A denied claim
-// goes on as a stored one does, once a server shows it.
+// ways draws all ways of a pass: its first action and, for each result of an action, the next action. For a denied
+// claim, which a server did not know, the drawing ends at confirm. If a server then shows the claim, the pass goes on
+// as for a stored claim.
 const ways = `
 created, a block, blank: findRecord
     none: findLeft

@@ -11,7 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// aliases are the names that the first service of this API has for some reasons.
+// aliases maps a reason to its name in the service that first served this API. A refusal has a cause of each name.
 var aliases = map[ipamv1alpha1.Reason]metav1.CauseType{
 	ipamv1alpha1.ReasonPoolExhausted: "Exhausted",
 	ipamv1alpha1.ReasonRangeHeld:     "ClaimExists",

@@ -172,7 +172,7 @@ func TestGateway_IsNamedWithItsHolder(t *testing.T) {
 
 // A sample is written when the number of used addresses has changed, but at most once an hour. If it is too early, the
 // pool is requeued.
-func TestSample_IsTakenOnceAnHour(t *testing.T) {
+func TestSample_WritesAtMostOncePerHour(t *testing.T) {
 	born := time.Unix(1_000_000, 0)
 	hours := func(n float64) time.Time { return born.Add(time.Duration(n * float64(time.Hour))) }
 	five := fmt.Sprintf("%d=5", hours(2).Unix())

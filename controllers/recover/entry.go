@@ -47,11 +47,11 @@ func (w *world) enterRest(ctx context.Context) error {
 	return w.enterLate(ctx, func(*pool) bool { return true })
 }
 
-// enterLate restores the selected late children. Late children are pools that are being deleted, and the pools below
-// them. The ledger may have retired such a pool before the loss, and allocated its addresses to other holders, which
-// keep them. So the IPAllocations of all other pools are adopted first. A late child without a block in any
-// IPAllocation is restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any
-// pool.
+// enterLate restores the selected late children: pools that are being deleted, and the pools below them. The ledger may
+// have retired such a pool before the loss, and allocated its addresses to other holders. These holders keep the
+// addresses, because the IPAllocations of all other pools are adopted first. If no IPAllocation shows a block of a late
+// child, or of a pool below it, the child is restored only after the function believe has adopted the blocks of claims.
+// A child whose parent is gone is stuck, and takes no addresses from any pool.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	orphans, err := w.enterChildren(ctx, these)
 	if err != nil {

@@ -146,7 +146,7 @@ func TestPass_DoesNotRestoreARetiredPoolWhoseIPPoolStays(t *testing.T) {
 
 // A retired root pool, too, is not restored if a later root pool has its addresses. It keeps no pool of its address
 // domain frozen.
-func TestPass_DoesNotRestoreARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
+func TestPass_PrefersALaterRootPoolToARetiredOne(t *testing.T) {
 	l := newLoss(t)
 	retired, later := l.had(gen.Pool("old", gen.Domain("d")), "10.0.0.0/16", "lost", 7), l.had(gen.Pool("new"), "10.0.0.0/15", "lost", 7)
 	beside := l.had(gen.Pool("beside", gen.Domain("d")), "10.9.0.0/16", "lost", 7)

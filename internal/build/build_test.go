@@ -8,7 +8,7 @@ import (
 )
 
 // Version returns the version that the linker was given, as in a release, and "unknown" if there is none.
-func TestVersion_ReturnsTheLinkersVersion(t *testing.T) {
+func TestVersion_ReturnsTheVersionSetByTheLinker(t *testing.T) {
 	for flags, want := range map[string]string{
 		"-X github.com/kcp-ipam/ipam/internal/build.version=v9.8.7": "v9.8.7",
 		"": "unknown",

@@ -41,7 +41,7 @@ func TestParseQuery_ReadsWhatValuesWrites(t *testing.T) {
 	}
 }
 
-func TestParseQuery_RefusesUnknownParameters(t *testing.T) {
+func TestParseQuery_RefusesInvalidQueries(t *testing.T) {
 	for _, sent := range []string{"", "prefx=10.0.0.1", "prefix=10.0.0.300", "prefix=10.0.0.1&at=yesterday", "claim=a&limit=-1", "scope=vpc-1", "claim=a&reserved=true"} {
 		v, err := url.ParseQuery(sent)
 		if err != nil {

@@ -195,7 +195,8 @@ func pausedWhileDeleted(t *testing.T, s *scene) {
 	s.nothingLeft(t, machine)
 }
 
-// The annotation pauses a single claim, and on a Cluster it pauses the Cluster.
+// The annotation cluster.x-k8s.io/paused on an IPAddressClaim pauses that IPAddressClaim. On a Cluster, it pauses the
+// IPAddressClaims of the Cluster.
 func pausedByAnnotation(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "annotated"))
 	cluster := workload("annotated", false)

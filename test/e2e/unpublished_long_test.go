@@ -4,7 +4,7 @@ package e2e
 
 import "testing"
 
-// This runs a thousand rounds of [TestRetain_KeepsNothingUnpublished].
+// This runs a thousand rounds of [TestRetain_FreesUnpublishedBlocks].
 func TestLong_RetainKeepsNothingUnpublished(t *testing.T) {
 	briefly(t, 1000, scene.leavesNothing)
 }

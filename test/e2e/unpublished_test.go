@@ -17,7 +17,7 @@ import (
 
 // An unpublished block is never retained. A client that creates a claim, deletes it, and deletes the IPAllocation
 // that the claim named, without a pause, is answered 200 or 404, and leaves nothing.
-func TestRetain_KeepsNothingUnpublished(t *testing.T) {
+func TestRetain_FreesUnpublishedBlocks(t *testing.T) {
 	t.Parallel()
 	briefly(t, 30, scene.leavesNothing)
 }

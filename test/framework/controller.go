@@ -198,8 +198,8 @@ func tail(lines []string, count int) string {
 	return strings.Join(lines, "\n")
 }
 
-// WaitWebhooks waits until kcp asks the webhooks of the running controller about the claims that these clients create
-// in the namespace default. Without clients, it only waits for their registration.
+// WaitWebhooks waits until the webhooks of the running controller are registered at kcp, and until kcp asks them about
+// the claims that these clients create in the namespace default.
 func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
 	t.Helper()
 	admin := p.Admin(t)

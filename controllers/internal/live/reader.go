@@ -164,8 +164,8 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	}
 }
 
-// boundAt returns when kcp bound a binding; zero if kcp has not bound it. A binding may wait for long beside another
-// one.
+// boundAt returns when kcp bound a binding; zero if kcp has not bound it. If a workspace has two bindings to the
+// export, kcp does not bind the second one while the first is there.
 func boundAt(binding *apisv1alpha2.APIBinding) time.Time {
 	done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted)
 	if done == nil || done.Status != corev1.ConditionTrue {

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// view has the facts that the endpoint slice shows of the export.
+// view has the facts that were read from the endpoint slice of the export.
 type view struct {
 	urls  []string  // of the export's virtual workspace, one per shard that has a binding
 	gap   string    // the result of Gap

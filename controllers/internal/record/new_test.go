@@ -13,7 +13,7 @@ import (
 )
 
 // A record names its block, its holder and the time of the bind. A retained record names its former holder.
-func TestNew_NamesBlockHolderAndTime(t *testing.T) {
+func TestNew_NamesTheHolderTheBlockAndTheTime(t *testing.T) {
 	t.Parallel()
 	owner := ipamv1alpha1.OwnerRef{Kind: "Server", Name: "s"}
 	c := gen.Claim("c", gen.OwnedBy(owner))

@@ -2,7 +2,7 @@ package mutation
 
 import "slices"
 
-// Mutants are all mutants. None of them must survive.
+// Mutants lists all mutants. The suite of each mutant has to fail on it.
 var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting, tenants)
 var general = []Mutant{
 	{

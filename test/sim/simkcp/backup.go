@@ -22,8 +22,9 @@ func (w *World) Backup() *Copy {
 	return c
 }
 
-// Restore replaces all objects by a backup, except the webhooks and secrets of the controller, and ends all watches.
-// With bump, the revision becomes higher than the present one, as etcd can do; else it is that of the backup.
+// Restore replaces all objects by those of a backup, and ends all watches. Webhook configurations, Secrets and
+// ConfigMaps stay as they are. With bump, the revision becomes higher than the present one, as after a restore of etcd
+// with --bump-revision. Otherwise it becomes the revision of the backup.
 func (w *World) Restore(c *Copy, bump bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
