@@ -74,7 +74,7 @@ func TestCLI_PoolExplainsARefusal(t *testing.T) {
 	s.ownPool(gen.CIDR("192.0.2.0/24"))
 	create := func(args ...string) ran {
 		t.Helper()
-		return c.run(append([]string{"pool", "create", "--wait=5s"}, args...)...)
+		return c.run(append([]string{"pool", "create"}, args...)...)
 	}
 	create("a", "--cidr", "10.0.0.1/8").ends(6).says("write 10.0.0.0/8")
 	create("b", "--cidr", "192.0.0.0/16").ends(5).says("Overlap", "own", "addressDomain")

@@ -120,18 +120,18 @@ func TestCLI_ClaimExplainsARefusal(t *testing.T) {
 		t.Helper()
 		return c.run(append([]string{"claim", "create"}, args...)...)
 	}
-	create("early", "--class", s.name, "--wait=5s").ends(8).says("NoOfferingPool", "hint:")
+	create("early", "--class", s.name, "--wait=15s").ends(8).says("NoOfferingPool", "hint:")
 	c.run("claim", "release", "early").ends(0).says("held nothing")
 	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
 	create("all", "--pool", "own", "--length", "25").ends(0)
-	create("--class", s.name, "--wait=5s").ends(7).says("PoolExhausted", "own")
+	create("--class", s.name, "--wait=15s").ends(7).says("PoolExhausted", "own")
 	// The command waits for a class that does not exist only if it is told to.
-	create("--class", "nobodys", "--wait=5s").ends(4).says("ClassNotFound", "nobodys")
+	create("--class", "nobodys", "--wait=15s").ends(4).says("ClassNotFound", "nobodys")
 	create("--class", "nobodys").ends(4).says("ClassNotFound", "nobodys")
 	create("--pool", "owm", "--length", "28").ends(4).says("PoolNotFound", `did you mean "own"?`)
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")
 	create("--class", s.name, "--family", "ipv6").ends(6).says("FamilyMismatch")
-	create("--pool", "own", "--address", "192.0.2.7", "--wait=5s").ends(5).says("AddressInUse")
+	create("--pool", "own", "--address", "192.0.2.7", "--wait=15s").ends(5).says("AddressInUse")
 	create("--pool", "own", "--address", "198.51.100.1").ends(6).says("AddressOutOfRange")
 	create("--address", "192.0.2.300").ends(6).says("write an address such as")
 

@@ -115,7 +115,7 @@ func standaloneCLI(t *testing.T, cluster *framework.Platform) {
 	shows(t, c.ok("pool", "tree"), "lab", "203.0.113.0/24")
 	shows(t, c.ok("pool", "show", "lab"), "203.0.113.0/28", "claim default/web")
 	shows(t, c.ok("address", "show", "203.0.113.5"), "203.0.113.0/28", "claim default/web")
-	c.run("claim", "create", "lost", "--class", "none", "--wait=5s").ends(4)
+	c.run("claim", "create", "lost", "--class", "none", "--wait=15s").ends(4)
 	shows(t, c.ok("tenant", "list", "-o", "csv"), "TENANT,CLAIMS,WAITING,POOLS\n", "default,")
 	shows(t, c.ok("why", "lost"), "ClassNotFound")
 	c.run("claim", "release", "lost").ends(0)
