@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,6 +30,16 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 		l.again()
 		l.free("c")
 		must.Get(l.Derived().Begin(t.Context(), p.ID, "", time.Now()))(t)
+	}
+}
+
+// A range with a block in one of its address spaces is in use, although the range itself has no block.
+func TestBegin_RefusesARangeWithABlockInAnAddressSpace(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	p := l.provision("p", 24, held("a"))
+	l.bind(request(l.space(p.ID, "b").ID, "c", 32))
+	if first, err := l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)); !errors.Is(err, ledger.ErrPoolInUse) {
+		t.Errorf("Begin = %t, %v; want ErrPoolInUse", first, err)
 	}
 }
 
