@@ -71,8 +71,9 @@ func (p *published) drop(id ledger.PoolID) {
 	}
 }
 
-// alone calls the function do while no other caller creates or deletes the IPPool of a pool. Otherwise a deletion could
-// miss an IPPool that is being created, and a CREATE could be answered with an IPPool that is being deleted.
+// alone calls the function do while no other caller creates or deletes the IPPool of a pool, or closes the pool for a
+// DELETE. Otherwise a deletion could miss an IPPool that is being created, a CREATE could be answered with an IPPool
+// that is being deleted, and a DELETE could end the closing of another one.
 //
 // kcp may serve a request that its caller has given up. So if ctx ends meanwhile, alone returns its error, and do goes
 // on for at most requestTime.

@@ -143,7 +143,7 @@ func TestCLI_ClaimExplainsARefusal(t *testing.T) {
 	c.run("claim", "crate").ends(2).says(`did you mean "create"?`)
 }
 
-// as runs a command for a user who has only granted rights, through an admin with the right to impersonate.
+// as runs a command as another user, whom an admin impersonates. That user has no rights but the granted ones.
 func (c cli) as(user string, args ...string) ran {
 	c.t.Helper()
 	return c.run(append(args, "--as", user)...)

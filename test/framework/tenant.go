@@ -58,7 +58,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	return tenant
 }
 
-// In returns a client of another workspace for the same user, who has no rights there.
+// In returns a client of another workspace for the same user. The user has no rights in that workspace.
 func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	return must.Get(workspaces.NewClient(workspaces.At(tn.access, workspace)))(t)

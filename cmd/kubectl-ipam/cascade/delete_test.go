@@ -69,8 +69,8 @@ func TestDeletion_IsPatientFromTheLastAllocationThatWent(t *testing.T) {
 	}
 }
 
-// Callers who may list only the allocations of their own namespace see these go. Callers who may list none wait for
-// Patience, and no longer.
+// A caller may be allowed to list only the allocations of the own namespace. Then the caller waits until these are gone.
+// A caller who may list none waits for Patience, and no longer.
 func TestDeletion_CountsAllocationsOfANamespace(t *testing.T) {
 	t.Parallel()
 	for readable, took := range map[bool]time.Duration{true: 40 * time.Second, false: 30 * time.Second} {
