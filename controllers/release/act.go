@@ -56,6 +56,9 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 		settled, err = c.ranges.unhold(ctx, s)
 	case free, vacate, expire:
 		settled, err = c.free(ctx, s, causes[do.then])
+		if s.workspace == nil && c.seen(s.Claim).missed {
+			settled = false // by censuses: the next attempt looks for the record that may have brought the hint
+		}
 	case wait:
 	}
 	if do == (action{drop: true, then: expire}) && settled {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -262,5 +263,45 @@ func TestCensus_FreesNoBlockOfAWorkspaceThatLeftLater(t *testing.T) {
 	}
 	if len(world.blocks) != 0 || world.asked != 0 {
 		t.Errorf("%d blocks are left after %d questions for a claim, want none and 0", len(world.blocks), world.asked)
+	}
+}
+
+// A record may be stored after its workspace was unbound and bound again, while the caches still show the workspace as
+// bound nowhere: the write was under way when the binding went. Nobody has the claim, and no later hint comes. So the
+// hint that the record brings is not settled by censuses of the time before: a server is asked, and the record goes.
+func TestSettle_DeletesARecordThatCameAfterTheNextBinding(t *testing.T) {
+	leave := func(t *testing.T, s *scene) {
+		s.Departed(s.holder.Cluster)
+		for range 2 {
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			s.settle(t, live.Unbound)
+		}
+	}
+	for name, before := range map[string]func(*testing.T, *scene){
+		"nobody saw the binding go":     func(_ *testing.T, s *scene) { s.ledger.released = true },
+		"censuses lacked the workspace": leave,
+		"its block is not free yet": func(t *testing.T, s *scene) {
+			own := s.ledger.block
+			s.holder.Claim, s.ledger.block.Holder.Claim = "uid-of-another", "uid-of-another"
+			leave(t, s)
+			s.ledger.block, s.ledger.released, s.ledger.done, s.holder = own, false, make(chan struct{}), own.Holder
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Bound = func(ledger.ClusterName) bool { return false } // say the caches
+			before(t, s)
+			must.Do(t, s.workspace.Create(t.Context(), gen.Allocation("c", "p", "10.0.0.0/28")))
+			s.Missed(s.holder, nil)
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			for tries := 0; s.seen(s.holder.Claim).number != 0; tries++ {
+				if must.Get(s.Reconcile(t.Context(), s.holder))(t); tries > 2 {
+					t.Fatal("the hint is never settled")
+				}
+			}
+			if s.record(t) != nil || !s.ledger.released {
+				t.Errorf("record = %v, released = %t; want neither record nor block", s.record(t), s.ledger.released)
+			}
+		})
 	}
 }

@@ -110,11 +110,11 @@ func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
 }
 
 // ask finds out whether the holder is gone. If the caches show its workspace as bound nowhere, ask asks the censuses
-// first. If the hint brought the holder's record, the deletion of that record may prove that the holder is gone
-// ([Controller.goneByRecord]). Otherwise ask reads the holder live. If a server says that the holder is gone, s gets a
-// client of the workspace at that server.
+// first, unless only a record may be left of the holder ([Controller.leftover]). If the hint brought the holder's
+// record, the deletion of that record may prove that the holder is gone ([Controller.goneByRecord]). Otherwise ask
+// reads the holder live. If a server says that the holder is gone, s gets a client of the workspace at that server.
 func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
-	if !c.Bound(s.Cluster) {
+	if !c.Bound(s.Cluster) && !c.leftover(s) {
 		then, departed := c.departure(s.Cluster)
 		v, err := c.askCensus(ctx, s, then)
 		if v != unknown || errors.Is(err, errUncounted) || err != nil && departed {
@@ -143,6 +143,11 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	}
 	return v, err
 }
+
+// leftover reports whether only a record may be left of the holder: the ledger has nothing of it, and it was missed. A
+// record without a claim brings such a hint. The record may be newer than the censuses that lack the workspace: its
+// write was under way when the binding went, and kcp stored it under the next binding.
+func (c *Controller) leftover(s *suspect) bool { return !s.known && c.seen(s.Claim).missed }
 
 // askCensus asks the censuses whether the holder's workspace is bound nowhere. If nobody saw the deletion of the
 // holder, it believes them only if the workspace's binding was seen to go: in a kcp that was restored from a backup,

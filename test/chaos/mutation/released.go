@@ -436,6 +436,20 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
+		Name:  "a record that came after the next binding is left to censuses from before",
+		File:  "controllers/release/facts.go",
+		Old:   "if !c.Bound(s.Cluster) && !c.leftover(s) {",
+		New:   "if !c.Bound(s.Cluster) {",
+		Suite: Suite{Package: "./controllers/release", Tests: "ThatCameAfterTheNextBinding"},
+	},
+	{
+		Name:  "the hint of a record is settled with a block that censuses have freed",
+		File:  "controllers/release/act.go",
+		Old:   "if s.workspace == nil && c.seen(s.Claim).missed {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/release", Tests: "ThatCameAfterTheNextBinding"},
+	},
+	{
 		Name:  "a block is freed that the claim of its name shows",
 		File:  "controllers/release/facts.go",
 		Old:   "!held || own.Prefix != s.prefix",
