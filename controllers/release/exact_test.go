@@ -187,6 +187,23 @@ func TestMissed_KeepsTheClaimOfAnEarlierHint(t *testing.T) {
 	}
 }
 
+// The record of a claim that never showed a block may be stored after the claim was deleted or missed, while the hint of
+// that is not settled. The record is deleted, as the ledger has nothing of the claim.
+func TestMissed_FindsTheRecordOfAClaimThatShowedNoBlock(t *testing.T) {
+	for name, hint := range map[string]func(*scene){
+		"the claim was deleted": func(s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
+		"the claim was missed":  func(s *scene) { s.Missed(s.holder, gen.Claim("c")) },
+	} {
+		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+		s.ledger.released = true
+		hint(s)
+		s.Missed(s.holder, nil)
+		if !s.settle(t, live.Gone) || s.record(t) != nil {
+			t.Errorf("%s: the record is %v, want none", name, s.record(t))
+		}
+	}
+}
+
 // A server that starts may serve claims before it serves records. Its 404 about a record does not say that there is
 // none: Settle fails, and frees nothing.
 func TestSettle_FailsWhileRecordsAreNotServed(t *testing.T) {

@@ -136,18 +136,18 @@ func (i *Hints) hint(h ledger.Holder, last deletion) {
 }
 
 // keep keeps how a claim or pool was last seen. A claim that is missed does not replace a deletion that was seen: a
-// write may be answered with a 404 after the deletion was seen.
+// write may be answered with a 404 after the deletion was seen. But its record may be stored later still, so that the
+// hint that the record brings says that there was a block.
 func (s *sights) keep(claim ledger.ClaimID, last deletion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, ok := s.deleted[claim]; !ok || before.missed || !last.missed {
-		if ok && last.missed && last.claim == nil {
-			last = before // which says more
-		}
-		s.hints++
-		last.number = s.hints
-		s.deleted[claim] = last
+	if before, ok := s.deleted[claim]; ok && last.missed && (last.claim == nil || !before.missed) {
+		before.bound = before.bound || last.bound
+		last = before // which says more
 	}
+	s.hints++
+	last.number = s.hints
+	s.deleted[claim] = last
 }
 
 // seen returns how a claim or pool was last seen, if a hint has said so.

@@ -410,9 +410,16 @@ var released = []Mutant{
 	{
 		Name:  "a hint at a missed claim that says less replaces the one that says more",
 		File:  "controllers/release/hint.go",
-		Old:   "if ok && last.missed && last.claim == nil {",
-		New:   "if false {",
+		Old:   "ok && last.missed && (last.claim == nil || !before.missed)",
+		New:   "ok && last.missed && !before.missed",
 		Suite: Suite{Package: "./controllers/release", Tests: "TestMissed_KeepsTheClaim"},
+	},
+	{
+		Name:  "the record of a claim that showed no block is not looked for",
+		File:  "controllers/release/hint.go",
+		Old:   "before.bound = before.bound || last.bound",
+		New:   "",
+		Suite: Suite{Package: "./controllers/release", Tests: "ShowedNoBlock"},
 	},
 	{
 		Name:  "a range is said to be in use by a claim that may be gone",
