@@ -26,6 +26,7 @@ const (
 	itsClaims   = virtually + theWrites + "/namespaces/default/ipclaims"
 	itsRecords  = virtually + theAPI + "/namespaces/default/ipallocations"
 	itsPools    = virtually + theAPI + "/ippools"
+	past        = virtually + theAPI + "/namespaces/default/ipclaims?fieldSelector=metadata.name%3Da&resourceVersionMatch=Exact&resourceVersion="
 	allClaims   = everywhere + theWrites + "/ipclaims"
 	allRecords  = everywhere + theAPI + "/ipallocations"
 	allPools    = everywhere + theAPI + "/ippools"

@@ -51,6 +51,9 @@ func (w *World) lists(r *http.Request, q request) *http.Response {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if p.revision > w.revision {
+		return refuse(apierrors.NewTimeoutError("Too large resource version", 1))
+	}
 	p.revision = cmp.Or(p.revision, w.revision)
 	objects, kept := q.at(p.revision)
 	if !kept {
