@@ -24,6 +24,9 @@ type question struct {
 // settling is how long after a change a CREATE that meets it may go without an answer.
 const settling = 3 * time.Second
 
+// noticed is how long the controller may take to see that a claim has gone.
+const noticed = 500 * time.Millisecond
+
 // promised is how long a CREATE that was answered may still be stored: longer than kcp's time for a request.
 const promised = 80 * time.Second
 
@@ -64,7 +67,8 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 //   - The platform changed a moment before which classes its pool serves.
 //   - A claim of its name exists, or the last one went a moment before, or its retained record did. The block may be
 //     retained for this claim: "CREATE may answer such a claim Pending; it is Bound a moment later."
-//   - An older claim of its workspace is not bound, and waits for room in the same pools: a newcomer comes after it.
+//   - An older claim of its workspace is not bound, and waits for room in the same pools: a newcomer comes after it. It
+//     may also have gone a moment before.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
@@ -105,12 +109,17 @@ func (o *oracles) holds(key, network string) bool {
 }
 
 // older reports whether there is another claim of the same name, or an unbound claim of the same workspace that may
-// wait for room in the same pools.
+// wait for room in the same pools, or whether such an unbound claim went a moment before.
 func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	key, workspace := keyOf(cluster, claim.Namespace, claim.Name), letterOf(cluster)+"/"
 	for uid, t := range o.live {
 		waits := strings.HasPrefix(t.key, workspace) && alike(t.class, claim.Spec.ClassName) && !t.prefix.IsValid()
 		if uid != claim.UID && (t.key == key || waits) {
+			return true
+		}
+	}
+	for of, at := range o.waited {
+		if of.workspace == letterOf(cluster) && alike(of.class, claim.Spec.ClassName) && time.Since(at) < noticed {
 			return true
 		}
 	}

@@ -46,16 +46,18 @@ type oracles struct {
 	mu        sync.Mutex
 	live      map[types.UID]*told
 	cooling   []cooled
-	gone      map[string]time.Time // records whose deletion was answered, by cluster/namespace/name
-	off       bool                 // kcp was restored: promises from before are void
-	copied    time.Time            // when kcp was copied
-	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
-	deleted   map[string]time.Time // when the last range of a network was deleted
-	refused   map[string]refusals  // CREATEs of ranges that kcp refused for their names, by network
-	taken     refusals             // CREATEs that kcp refused for their names
-	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
-	served    time.Time            // when the platform last changed what a pool serves
-	ended     map[string]time.Time // when a key's last claim went, or the record that it had retained
+	gone      map[string]time.Time  // records whose deletion was answered, by cluster/namespace/name
+	off       bool                  // kcp was restored: promises from before are void
+	copied    time.Time             // when kcp was copied
+	deletes   map[string]int        // DELETEs of ranges that wait for their answer, by network
+	deleted   map[string]time.Time  // when the last range of a network was deleted
+	refused   map[string]refusals   // CREATEs of ranges that kcp refused for their names, by network
+	taken     refusals              // CREATEs that kcp refused for their names
+	unknown   map[string][]string   // blocks whose claim a restored kcp does not know, by pool
+	served    time.Time             // when the platform last changed what a pool serves
+	waited    map[waiters]time.Time // when the last claim went that was not bound
+	unbound   map[string]bool       // clusters without a binding
+	ended     map[string]time.Time  // when a key's last claim went, or the record that it had retained
 	commits   int
 	forgeries map[string]bool // claims whose status was forged, by cluster/namespace/name
 	retention retention
@@ -71,6 +73,7 @@ type told struct {
 	network string   // the network of its class and scope; empty: there is none
 	inside  []string // its network, and the networks above that
 	exempt  bool     // its status was forged, or kcp was restored
+	unbound bool     // its workspace had no binding when it was stored
 	prefix  netip.Prefix
 	shown   time.Time // since when it has shown the prefix
 	waits   time.Time // since when it has been waiting for room; zero: it does not
@@ -78,6 +81,9 @@ type told struct {
 	wants   wanted    // the address that it waits for
 	policy  policy
 }
+
+// waiters are the claims of a class in a workspace that are not bound.
+type waiters struct{ workspace, class string }
 
 // cooled is the block of a claim that is gone.
 type cooled struct {
@@ -88,7 +94,7 @@ type cooled struct {
 func newOracles(s *Simulation) *oracles {
 	return &oracles{
 		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]refusals{}, taken: refusals{},
-		forgeries: map[string]bool{}, ended: map[string]time.Time{}, retention: newRetention(),
+		waited: map[waiters]time.Time{}, unbound: map[string]bool{}, forgeries: map[string]bool{}, ended: map[string]time.Time{}, retention: newRetention(),
 	}
 }
 
@@ -103,6 +109,8 @@ func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Uns
 	defer o.mu.Unlock()
 	o.commits++
 	switch {
+	case plural == "apibindings":
+		o.unbound[cluster] = kind == "DELETED"
 	case plural == "ipallocations":
 		o.retention.record(kind, changed)
 		if of, _, retained := strings.Cut(changed.GetAnnotations()[ipamv1alpha1.AnnotationRetainedFrom], "/"); retained && kind == "DELETED" {
@@ -124,7 +132,10 @@ func (o *oracles) end(uid types.UID) {
 	}
 	delete(o.live, uid)
 	o.ended[t.key] = time.Now()
-	o.retention.end(uid, t)
+	o.retention.end(uid, t, o.s.saw)
+	if !t.prefix.IsValid() {
+		o.waited[waiters{letterOf(t.key), t.class}] = time.Now()
+	}
 	o.frees(t)
 	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
 		if o.mayBeMissed(t) {
@@ -152,7 +163,8 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 		key := keyOf(cluster, claim.Namespace, claim.Name)
 		t = &told{
 			key: key, class: claim.Spec.ClassName, network: networkOf(cluster, claim), inside: networksOf(cluster, claim),
-			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off, length: lengthOf(claim),
+			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off, unbound: o.unbound[cluster],
+			length: lengthOf(claim),
 		}
 		o.live[claim.UID] = t
 		o.retention.succeed(claim.UID, key)

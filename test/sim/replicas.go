@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -36,6 +37,7 @@ func (s *Simulation) launch(replica int) *process {
 		func(string) time.Duration { return p.pause() + s.most(s.current().Lag) })
 	p.start(s.logger(n))
 	s.started = append(s.started, p)
+	s.awake.CompareAndSwap(0, time.Now().UnixNano())
 	go s.keepUp(p, n)
 	return p
 }
@@ -80,6 +82,9 @@ func (s *Simulation) end(p *process, by func(*process)) {
 	if s.replicas[p.replica] == p {
 		s.replicas[p.replica] = nil
 	}
+	if !slices.ContainsFunc(s.replicas, func(p *process) bool { return p != nil }) {
+		s.awake.Store(0)
+	}
 	s.mu.Unlock()
 	by(p)
 }
@@ -99,6 +104,16 @@ func (s *Simulation) finish() {
 		p.web.CloseIdleConnections()
 	}
 	time.Sleep(time.Minute) // the timers of connections and watches end
+}
+
+// saw reports whether a controller has certainly seen a change by now. A controller that starts reads all objects.
+// One whose watch has ended reads it within a minute.
+func (s *Simulation) saw(change time.Time) bool {
+	awake, takes := s.awake.Load(), settling
+	if faults := s.profile.Faults; faults["break"] > 0 || faults["forget"] > 0 {
+		takes = time.Minute
+	}
+	return awake != 0 && time.Since(change) > takes && time.Since(time.Unix(0, awake)) > takes
 }
 
 // replica returns a controller that leads, if the role is leader, else one that does not; nil: there is none.

@@ -50,15 +50,16 @@ func (r *retention) record(kind string, record *unstructured.Unstructured) {
 	r.published[types.UID(uid)] = kind != "DELETED"
 }
 
-// end notes that a claim has gone. A claim with a record leaves its block, if its policy has been Retain for a
-// moment. A claim without a record leaves the block of the previous claim of its name as it was, unless it has a
+// end notes that a claim has gone. A claim with a record leaves its block, if a controller has seen that its policy is
+// Retain. If no controller runs, none sees a change of the policy. A claim that was stored without a binding may count as
+// one that went with its binding, and leaves nothing. A claim without a record leaves the block of the previous claim of its name as it was, unless it has a
 // block itself and its policy is to free it. This also holds for a claim that goes while the controller exchanges the
 // previous claim's record for its own.
-func (r *retention) end(uid types.UID, t *told) {
+func (r *retention) end(uid types.UID, t *told, saw func(time.Time) bool) {
 	before, follows := r.before[uid]
-	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling
+	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && saw(t.policy.since)
 	switch published := r.published[uid]; {
-	case t.ranged, t.exempt, classes[t.class].leased, r.goes(t.key), r.discarded[t.key] > 0:
+	case t.ranged, t.exempt, t.unbound, classes[t.class].leased, r.goes(t.key), r.discarded[t.key] > 0:
 	case published && retains && t.prefix.IsValid():
 		r.left[t.key] = t.prefix
 	case !published && follows && (retains || !t.prefix.IsValid()):

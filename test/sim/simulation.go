@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type Simulation struct {
 	meddle func(before moment)
 	// rests ends the simulation after the state at rest is judged.
 	rests bool
+	awake atomic.Int64 // since when a controller has run, in Unix nanoseconds; zero: none runs
 
 	mu       sync.Mutex
 	random   *rand.Rand
