@@ -13,8 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// An address space of a range that cannot be read may have blocks. Until it can be read, the range is not closed, and
-// the error names the key.
+// If an address space of a range cannot be read, it may have blocks. The range is not closed until the address space
+// can be read. The error names the key that cannot be read.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {

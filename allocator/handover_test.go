@@ -21,7 +21,7 @@ func successor(name, id string) Successor {
 // Another holder of the same name gets the block, whether the former claim is gone or is the same claim under another
 // ID. The block is bound then, and has no end, and the former holder has no block. A second HandOver returns the same
 // block.
-func TestHandOver_GivesTheBlockToAHolderOfTheName(t *testing.T) {
+func TestHandOver_GivesTheBlockToAHolderOfTheSameName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to ledger.ClaimID
 		retained bool

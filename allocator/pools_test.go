@@ -20,7 +20,7 @@ func root(id ledger.PoolID, cidr string) ledger.Pool {
 	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}
 }
 
-func TestRegister_KeepsTheFirstRecord(t *testing.T) {
+func TestRegister_KeepsThePoolAsFirstRegistered(t *testing.T) {
 	l := newLedger(t)
 	p := root("p", "10.0.0.0/24")
 	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}

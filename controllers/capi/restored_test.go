@@ -164,9 +164,9 @@ func TestAbandoned_KeepsClaimsOfTheFirstSecond(t *testing.T) {
 	s.keeps("of the second in which this process began", 1, s.forgotten(1, 900, now.Truncate(time.Second)))
 }
 
-// If another controller made an IPClaim for the same management cluster, one of the two controllers is that of a clone,
-// and the IPClaim is held. If this process saw the IPAddressClaim, and then its deletion, the IPClaim is given back,
-// however many there are.
+// An IPClaim is held if it was made since this process began, and the process never saw its IPAddressClaim. Another
+// controller of the same management cluster made it, as beside a clone. IPClaims whose IPAddressClaims were seen, and
+// then seen deleted, are given back, even if these are many.
 func TestAbandoned_HoldsIPClaimsThatAnotherControllerMade(t *testing.T) {
 	s := beside(t, "one")
 	s.memory.started = time.Now().Add(-time.Hour)

@@ -94,9 +94,10 @@ func TestTry_DoesNotWaitAtAPoolThatExcludesItsAddress(t *testing.T) {
 	}
 }
 
-// A refusal names every pool that did not serve the claim: pools without room for it, and pools that do not give out
-// its length.
-func TestRefusal_NamesEveryPool(t *testing.T) {
+// A PoolExhausted refusal names every pool that did not serve the claim: pools without room for it, and pools that do
+// not give out its length. AddressReserved names each pool that withholds the address. AddressInUse names the address
+// alone.
+func TestRefusal_NamesThePoolsOrTheAddress(t *testing.T) {
 	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &ledger.ExhaustedError{Length: 24, Largest: 26}}
 	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, ledger.ErrInUse}
 	// Another workspace had more than the claim asks for. The extent of its block is nobody else's business.

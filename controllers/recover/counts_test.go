@@ -226,7 +226,8 @@ func (l *loss) revision() int64 {
 	return got.Header.Revision
 }
 
-// shares registers a pool in the address domain d, and publishes its IPPool with the ledger's counts.
+// shares registers a pool in the address domain d. It publishes the pool's IPPool with the ledger's ID and a count of
+// zero changes.
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))

@@ -39,7 +39,7 @@ func TestSettle_TakesTheRecordAsWitness(t *testing.T) {
 
 // Without a record that proves that the claim is gone, Settle asks the servers for the holder once, as for any other
 // hint. They do not know, so nothing is freed.
-func TestSettle_AsksTheServersWithoutAWitness(t *testing.T) {
+func TestSettle_AsksTheServersIfThereIsNoWitness(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *scene){
 		"the claim is there": func(_ *testing.T, s *scene) { s.oracle.lacks = nil },
 		"the server has no such record": func(t *testing.T, s *scene) {

@@ -37,7 +37,7 @@ func TestPoolNext_PrintsLinesOrData(t *testing.T) {
 	}
 }
 
-// Cooling addresses have no block of their own, so some of the next blocks may be among them. The output says so.
+// A cooling block has no IPAllocation, so some of the next blocks may be cooling. The output says so.
 func TestPoolNext_WarnsOfCoolingAddresses(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}

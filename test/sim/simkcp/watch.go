@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch answers by a stream of events. The stream ends with the request, at its timeout, and when the world ends all
-// watches.
+// watch answers with a stream of events. The stream ends with the request, at its timeout, or when the World ends the
+// watches of the shard.
 func (t *Transport) watch(r *http.Request, q request) *http.Response {
 	query := r.URL.Query()
 	selected, err := q.selector(query)
