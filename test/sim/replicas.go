@@ -96,8 +96,9 @@ func (s *Simulation) down() {
 	}
 }
 
-// finish kills all controllers, and waits until they have ended.
+// finish ends the world and kills all controllers, and waits until they have ended.
 func (s *Simulation) finish() {
+	s.world.Close()
 	s.down()
 	for _, p := range s.started {
 		<-p.ended

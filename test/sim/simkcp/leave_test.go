@@ -22,8 +22,7 @@ func aPool(name string, finalizers ...any) map[string]any {
 func TestUnbind_RefusesCreatesWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		defer w.Close()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		must.Get(user.Create(t.Context(), "ippools", aPool("held", "example.com/hold")))(t)
 		must.Get(user.Create(t.Context(), "ippools", aPool("free")))(t)
@@ -50,8 +49,7 @@ func TestUnbind_RefusesCreatesWhileItWaits(t *testing.T) {
 func TestBind_LetsASecondBindingTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		defer w.Close()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		second := map[string]any{"metadata": map[string]any{"name": "second"}, "spec": map[string]any{}}
 		must.Get(user.Create(t.Context(), "apibindings", second))(t)
@@ -72,8 +70,7 @@ func TestBind_LetsASecondBindingTakeOver(t *testing.T) {
 func TestDeleteWorkspace_WaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		defer w.Close()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		claim := map[string]any{"metadata": map[string]any{"name": "c", "namespace": "default"}, "spec": map[string]any{}}
 		must.Get(user.Create(t.Context(), "ipclaims", claim))(t)
@@ -104,8 +101,7 @@ func TestDeleteWorkspace_WaitsForFinalizers(t *testing.T) {
 func TestDeleteNamespace_KeepsClaimsForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		defer w.Close()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		claim := func(name string) map[string]any {
 			return map[string]any{"metadata": map[string]any{"name": name, "namespace": "default"}, "spec": map[string]any{}}

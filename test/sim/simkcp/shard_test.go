@@ -66,8 +66,7 @@ func TestShards_ShowTheirTenants(t *testing.T) {
 func TestBreakShard_EndsOnlyTheWatchesOfThatShard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		defer w.Close()
+		w := newWorld(t)
 		w.Place(other, "shard-1")
 		w.Workspace(other, "root:team-b", "default")
 		ended := map[string]chan bool{}
@@ -105,7 +104,7 @@ func (w *World) watching(t *testing.T, path string) *bufio.Scanner {
 // With another identity, the objects of tenants are hidden. With the former identity, they come back.
 func TestReidentify_HidesTheObjectsOfTheFormerIdentity(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newWorld(t)
 	user := User{World: w, Cluster: tenant, Name: "t"}
 	must.Get(user.Create(t.Context(), "ippools", aPool("p")))(t)
 	w.Reidentify("another")
@@ -122,7 +121,7 @@ func TestReidentify_HidesTheObjectsOfTheFormerIdentity(t *testing.T) {
 // The pages of a list show the objects at one revision.
 func TestList_ShowsOneRevisionInAllPages(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newWorld(t)
 	user := User{World: w, Cluster: tenant, Name: "t"}
 	for _, name := range []string{"a", "b", "c"} {
 		must.Get(user.Create(t.Context(), "ippools", aPool(name)))(t)
@@ -147,7 +146,7 @@ func TestList_ShowsOneRevisionInAllPages(t *testing.T) {
 func TestWatch_DeletesObjectsThatItNoLongerSelects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		must.Get(user.Create(t.Context(), "ippools", aPool("p")))(t)
 		body := w.watching(t, Endpoint(FirstShard)+poolsPath+"?watch=true&labelSelector=a")

@@ -75,7 +75,19 @@ func New() *World {
 	w.must(kcpGroup+"/apiexportendpointslices", Platform, fmt.Sprintf(
 		`{"kind":"APIExportEndpointSlice","metadata":{"name":%q},"spec":{"export":{"name":%q,"path":%q}},"status":{"conditions":%s}}`,
 		ipamGroup, ipamGroup, PlatformPath, conditions("APIExportValid", "PartitionValid")))
+	w.start(w.goOn)
 	return w
+}
+
+// goOn moves the revision of the world on. A real kcp writes leases and events all the time, so that a kcp that was
+// restored from an older copy passes the revision of that loss sooner or later.
+func (w *World) goOn(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause(ctx, time.Second)
+		w.mu.Lock()
+		w.revision++
+		w.mu.Unlock()
+	}
 }
 
 // Close ends what the world does by itself.

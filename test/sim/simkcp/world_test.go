@@ -18,8 +18,10 @@ import (
 const tenant = "tenant0000000000"
 
 // newWorld returns a world with a tenant's workspace.
-func newWorld() *World {
+func newWorld(t *testing.T) *World {
+	t.Helper()
 	w := New()
+	t.Cleanup(w.Close)
 	w.Workspace(Platform, PlatformPath, "default")
 	w.Workspace(tenant, "root:team-a", "default")
 	return w
@@ -57,7 +59,7 @@ func TestWorld_Answers(t *testing.T) {
 		apply  = "application/apply-patch+yaml"
 		claim  = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"},"spec":{"className":"c","pruned":1}}`
 	)
-	w := newWorld()
+	w := newWorld(t)
 	for _, tt := range []struct {
 		name, by, method, path, kind, body string
 		code                               int
@@ -105,7 +107,7 @@ func TestWorld_Answers(t *testing.T) {
 func TestUnbind_WaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newWorld(t)
 		user := User{World: w, Cluster: tenant, Name: "t"}
 		must.Get(user.Create(t.Context(), "ippools", map[string]any{
 			"metadata": map[string]any{"name": "p", "finalizers": []string{"example.com/hold"}}, "spec": map[string]any{"cidr": "10.0.0.0/8"},
@@ -139,7 +141,7 @@ func TestUnbind_WaitsForFinalizers(t *testing.T) {
 func TestWorld_StoresACreateThatWasRoutedBeforeTheUnbind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newWorld(t)
 		w.Body = func(string) time.Duration { return time.Minute }
 		w.StoreUnbound = true
 		created := make(chan error)
