@@ -46,7 +46,7 @@ func (t *keptTxn) Commit() (*clientv3.TxnResponse, error) {
 
 // A transaction that registers a pool was given up. It reaches etcd after the pool was registered by the next attempt,
 // and retired. It does not bring the pool back.
-func TestRegister_BringsNoPoolBackWhenGivenUp(t *testing.T) {
+func TestRegister_LateTransactionBringsNoPoolBack(t *testing.T) {
 	l := newLedger(t)
 	kv := &keptKV{KV: l.etcd.Client().KV, key: "/pools/p"}
 	a := l.through(kv)

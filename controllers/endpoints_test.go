@@ -43,7 +43,7 @@ func TestEndpointsCheck_IsReadyWhileTheSliceIsValid(t *testing.T) {
 
 // A replica is blind when its server has refused it, or hung, for a while. It says so, and is not ready, until the
 // server answers again. That the slice does not exist is an answer, too: the replica sees, but is not ready.
-func TestEndpointsCheck_IsBlindUntilAServerAnswers(t *testing.T) {
+func TestEndpointsCheck_IsBlindAfter30SecondsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(w http.ResponseWriter, back <-chan struct{}){
 		"unauthorized": func(w http.ResponseWriter, _ <-chan struct{}) { w.WriteHeader(http.StatusUnauthorized) },

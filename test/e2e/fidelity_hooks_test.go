@@ -65,7 +65,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// keep notes the parts of a request to a webhook in which both sides have to agree.
+// keep stores the parts of a webhook request that have to be the same from kcp and from simkcp.
 func (d *door) keep(path string, asked *admissionv1.AdmissionRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

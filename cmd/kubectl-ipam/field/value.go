@@ -233,7 +233,7 @@ func ownerText(ref *ipamv1alpha1.OwnerRef) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "/")
 }
 
-// several is a value for a field with several values. Set adds one of them.
+// several is a value for a field with several values. Set adds the values of a text, which commas separate.
 type several struct {
 	single
 	list func() []string

@@ -35,7 +35,8 @@ type limit struct {
 	Meter     meter
 }
 
-// tenants shows the workspaces of all tenants to users who may read these.
+// tenants shows each workspace that holds addresses, or has a waiting claim. It shows them only to users who can read
+// the workspaces of all tenants.
 func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	if !snapshot.Tenants {
 		return view{}, &problem{

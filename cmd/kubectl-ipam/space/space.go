@@ -133,8 +133,8 @@ func (p *Pool) Others() *big.Int {
 	return others
 }
 
-// OthersHold says how many addresses of the pool others hold that the caller does not see; empty if there are none, or
-// if this is not known.
+// OthersHold says how many addresses of the pool are held by others and not shown to the caller; empty if there are
+// none, or if the number is not known.
 func (p *Pool) OthersHold() string {
 	others := p.Others()
 	if others == nil || others.Sign() == 0 {

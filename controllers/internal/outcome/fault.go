@@ -70,7 +70,7 @@ func words(err error) (said string) {
 // digits matches the numbers in an error that differ from one attempt to the next: ports, times, revisions.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// number returns the number of a fault.
+// number returns the ID by which status and log name a fault. Errors that differ only in their digits have one ID.
 func number(err error) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write(digits.ReplaceAll([]byte(err.Error()), nil)) // it never fails
