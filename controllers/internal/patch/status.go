@@ -36,7 +36,7 @@ func matters(changes map[string]any) bool {
 }
 
 // sendStatus patches the status. If another client has written the object meanwhile, sendStatus sends the patch again
-// for the new object, unless both have changed the same field.
+// for the new object, unless that client has changed what we decide: a field, or a condition that we change.
 func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, before, after map[string]any) error {
 	wanted := diff(before, after)
 	for attempt := 1; ; attempt++ {
@@ -82,13 +82,15 @@ func stands(decidedOn, current client.Object) bool {
 		decidedOn.GetDeletionTimestamp().IsZero() == current.GetDeletionTimestamp().IsZero()
 }
 
-// combine adapts the wanted changes to the changes that other clients have made to the status. It reports false if both
-// sides have changed the same field.
+// combine adapts the wanted changes to the conditions that other clients have written. It reports false if both sides
+// have changed the same condition, or if any other field has changed. We decide all other fields together. If our
+// cache lags behind such a write of ours, or of a former leader, the patch lacks each field that is already as we want
+// it in the cache, and the status would be half of each.
 func combine(wanted, before, theirs map[string]any) bool {
-	for field := range wanted {
-		if field != conditionsField && !equality.Semantic.DeepEqual(before[field], theirs[field]) {
-			return false
-		}
+	changed := diff(before, theirs)
+	delete(changed, conditionsField)
+	if len(changed) > 0 {
+		return false
 	}
 	ours, ok := wanted[conditionsField]
 	if !ok {

@@ -26,7 +26,8 @@ func set(kind, reason string) func(*claim) {
 }
 
 // Between our read and our write, another client writes. Its changes are kept, and ours are written beside them. If
-// both writes change the same field, or a fact on which we have decided has changed, ours is not sent again.
+// theirs changes a field beside the conditions, or the condition that we change, ours is not sent again. It is not sent
+// again either if a fact on which we have decided has changed.
 func TestPatch_KeepsTheChangeOfAnotherClient(t *testing.T) {
 	bound := func(c *claim) { c.Status.Phase = ipamv1alpha1.ClaimBound }
 	for _, tt := range []struct {
@@ -65,6 +66,11 @@ func TestPatch_KeepsTheChangeOfAnotherClient(t *testing.T) {
 			ours:   set("Allocated", "ours"), conflict: true,
 		},
 		{name: "the field that we set", theirs: func(c *claim) { c.Status.Phase = ipamv1alpha1.ClaimError }, ours: bound, conflict: true},
+		{
+			name:   "another field that we have decided",
+			theirs: func(c *claim) { c.Status.Phase = ipamv1alpha1.ClaimError },
+			ours:   func(c *claim) { c.Status.ClassName = "ours" }, conflict: true,
+		},
 		{name: "the spec", theirs: func(c *claim) { c.Generation++ }, ours: bound, conflict: true},
 		{name: "its deletion", theirs: func(c *claim) { c.DeletionTimestamp = new(metav1.Now()) }, ours: bound, conflict: true},
 		{name: "another object of its name", theirs: func(c *claim) { c.UID = "another" }, ours: bound, conflict: true},

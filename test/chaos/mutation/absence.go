@@ -52,6 +52,13 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/internal/live"},
 	},
 	{
+		Name:  "a status is written into one that another write has changed",
+		File:  "controllers/internal/patch/status.go",
+		Old:   "if len(changed) > 0 {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/internal/patch", Tests: "KeepsTheChange"},
+	},
+	{
 		Name:  "a patch removes the finalizers that a cache has cut off",
 		File:  "controllers/internal/patch/patch.go",
 		Old:   "len(h.before.GetFinalizers()) > ipamv1alpha1.MaxFinalizers",

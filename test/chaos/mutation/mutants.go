@@ -24,7 +24,7 @@ var general = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "return clientv3.Compare(clientv3.Value(h.key), \"=\", h.value)",
 		New:   "return clientv3.Compare(clientv3.ModRevision(h.key), \">\", 0)",
-		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_BringsNoPoolBack"},
+		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_LateTransaction"},
 	},
 	{
 		Name:  "the compare of the claim's key is skipped",
@@ -143,7 +143,7 @@ var general = []Mutant{
 		File:  "allocator/internal/store/office.go",
 		Old:   "if s.reads { // no other one",
 		New:   "if true { // no other one",
-		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_BringsNoPoolBack"},
+		Suite: Suite{Tests: "TestUnknownOutcome_RefusesALateTransaction|TestRegister_LateTransaction"},
 	},
 	{
 		Name:  "a transaction that writes does not put the next head",
