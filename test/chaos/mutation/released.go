@@ -389,22 +389,8 @@ var released = []Mutant{
 	{
 		Name:  "a record that a stale cache has stored after a restore proves that kcp has known its claim",
 		File:  "controllers/release/facts.go",
-		Old:   "if own.CreationTimestamp.Add(relisting).Before(at) {",
-		New:   "if !at.IsZero() {",
-		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
-	},
-	{
-		Name:  "the record of a claim that did not exist when it was stored is retained",
-		File:  "controllers/release/facts.go",
-		Old:   "known = known && (existed || !changed(own))",
-		New:   "known = known && existed",
-		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
-	},
-	{
-		Name:  "a record that was changed since counts as stored too late",
-		File:  "controllers/release/facts.go",
-		Old:   "known = known && (existed || !changed(own))",
-		New:   "",
+		Old:   "return own.CreationTimestamp.Add(relisting).Before(at)",
+		New:   "return !at.IsZero()",
 		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
 	},
 	{
