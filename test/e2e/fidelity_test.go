@@ -94,7 +94,6 @@ func newDuel(t *testing.T) *duel {
 
 	world := simkcp.New()
 	t.Cleanup(world.Close)
-	t.Cleanup(world.Close)
 	world.Step = time.Millisecond
 	world.Workspace(simkcp.Platform, simkcp.PlatformPath, "default")
 	world.Workspace("simulated0000000", "root:simulated", "default")

@@ -51,10 +51,10 @@ func (r *retention) record(kind string, record *unstructured.Unstructured) {
 }
 
 // end notes that a claim has gone. A claim with a record leaves its block, if a controller has seen that its policy is
-// Retain. If no controller runs, none sees a change of the policy. A claim that was stored without a binding may count as
-// one that went with its binding, and leaves nothing. A claim without a record leaves the block of the previous claim of its name as it was, unless it has a
-// block itself and its policy is to free it. This also holds for a claim that goes while the controller exchanges the
-// previous claim's record for its own.
+// Retain. If no controller runs, none sees a change of the policy. A claim that was stored without a binding may count
+// as one that went with its binding, and leaves nothing. A claim without a record leaves the block of the previous claim
+// of its name as it was, unless it has a block itself and its policy is to free it. This also holds for a claim that
+// goes while the controller exchanges the previous claim's record for its own.
 func (r *retention) end(uid types.UID, t *told, saw func(time.Time) bool) {
 	before, follows := r.before[uid]
 	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && saw(t.policy.since)
