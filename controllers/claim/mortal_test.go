@@ -129,6 +129,10 @@ func (s world) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
 // Lacks implements release.Oracle.
+func (world) Existed(context.Context, client.Client, ledger.Holder, string) (existed, known bool, err error) {
+	return false, false, nil
+}
+
 func (world) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
 	return nil, false, nil
 }

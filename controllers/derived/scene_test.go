@@ -91,6 +91,10 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 func (s *scene) Census(context.Context) (live.Census, bool, error) { return live.Census{}, false, nil }
 
 // Lacks implements the Oracle of package release.
+func (*scene) Existed(context.Context, client.Client, ledger.Holder, string) (existed, known bool, err error) {
+	return false, false, nil
+}
+
 func (s *scene) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
 	return nil, false, nil
 }

@@ -119,6 +119,10 @@ func (c *crowd) Lacks(context.Context, ledger.Holder) (client.Client, bool, erro
 	return nil, false, nil
 }
 
+func (*crowd) Existed(context.Context, client.Client, ledger.Holder, string) (existed, known bool, err error) {
+	return false, false, nil
+}
+
 func (c *crowd) Census(context.Context) (live.Census, bool, error) {
 	c.lists++
 	if c.doubt != nil {

@@ -23,6 +23,7 @@ import (
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 	Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error)
+	Existed(ctx context.Context, in client.Client, h ledger.Holder, revision string) (existed, known bool, err error)
 	Census(ctx context.Context) (c live.Census, ok bool, err error)
 }
 

@@ -45,8 +45,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 			return f, err
 		}
 	}
-	if f.verdict == unwitnessed && f.held == bound && f.record == ownRecord && !c.proves(s.slot.Record, s.Claim) {
-		f.record = strayRecord
+	if err == nil && f.verdict == unwitnessed && f.record == ownRecord && (f.held == bound || f.held == keeping) {
+		f.record, err = c.witness(ctx, s.workspace, s.Holder, s.slot.Record, f.held)
 	}
 	return f, err
 }
@@ -203,16 +203,36 @@ func (c *Controller) unseen(s *suspect) bool {
 // a minute.
 const relisting = 2 * time.Minute
 
-// proves reports whether a record proves that its server has known the holder. Nobody saw the deletion of this holder.
-// A reconcile asks no server before it stores the record of a new claim. If its cache is older than a restore of kcp,
-// the server may never have known the claim. So the record must be older than relisting. Its age counts at the time at
-// which the claim was missed, or now if it was not missed.
-func (c *Controller) proves(own *ipamv1alpha1.IPAllocation, holder ledger.ClaimID) bool {
+// witness reports whether the record of a holder whose deletion nobody saw counts, as ownRecord, or was stored for a
+// claim that its server did not have, as strayRecord. A reconcile asks no server before it stores the record of a new
+// claim. So the claim may have been deleted before, or the server may be a kcp that was restored and never knew the
+// claim. The server tells whether it had the claim when the record was stored, however old the record is: a pass may
+// come long after. If the server cannot tell, the record of a block that is to be retained counts, and so does one that
+// is older than relisting.
+func (c *Controller) witness(
+	ctx context.Context, in client.Client, h ledger.Holder, own *ipamv1alpha1.IPAllocation, has held,
+) (recorded, error) {
 	at := c.Clock.Now()
-	if seen := c.seen(holder); seen.missed {
+	if seen := c.seen(h.Claim); seen.missed {
 		at = seen.at
 	}
-	return own.CreationTimestamp.Add(relisting).Before(at)
+	existed, known, err := c.Oracle.Existed(ctx, in, h, own.ResourceVersion)
+	switch {
+	case err != nil:
+		return ownRecord, fmt.Errorf("ask for %s/%s as it was when its record was stored: %w", h.Namespace, h.Name, err)
+	case existed:
+		return ownRecord, nil
+	case known && !changed(own):
+		return strayRecord, nil
+	case has == keeping, own.CreationTimestamp.Add(relisting).Before(at):
+		return ownRecord, nil
+	}
+	return strayRecord, nil
+}
+
+// changed reports whether a record was changed since it was stored, so that nobody knows the revision of the CREATE.
+func changed(own *ipamv1alpha1.IPAllocation) bool {
+	return own.Generation > 1 || len(own.ManagedFields) > 1
 }
 
 // goneByRecord tries to prove that the claim is gone, by two requests to one server: a read of the claim, and the

@@ -24,8 +24,8 @@ func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 }
 
 // GoneWitnessed reports whether SettleWitnessed would find that the servers lack the holder, with a witness: the
-// deletion of the holder was seen, or its IPAllocation is still there and is not new. GoneWitnessed changes nothing. It
-// reports false if the holder's workspace is bound nowhere.
+// deletion of the holder was seen, or its IPAllocation is still there and was not stored too late. GoneWitnessed
+// changes nothing. It reports false if the holder's workspace is bound nowhere.
 func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
@@ -38,7 +38,10 @@ func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, 
 		return false, nil // a pool has no IPAllocation
 	}
 	own, err := findRecord(ctx, answer, h)
-	if err != nil || own == nil || !c.proves(own, h.Claim) {
+	if err != nil || own == nil {
+		return false, err
+	}
+	if found, err := c.witness(ctx, answer.Client, h, own, bound); err != nil || found != ownRecord {
 		return false, err
 	}
 	answer, err = c.look(ctx, h) // between the two reads the claim may have been stored, and then its record

@@ -112,6 +112,14 @@ type oracle struct {
 	times  int           // how often a holder was asked for
 	lacks  client.Client // a client of the server that lacks the holder; nil: none does
 	looked func()        // called by Lacks
+	past   *bool         // whether the claim existed when its record was stored; nil: no server knows
+}
+
+func (o *oracle) Existed(context.Context, client.Client, ledger.Holder, string) (existed, known bool, err error) {
+	if o.past == nil {
+		return false, false, nil
+	}
+	return *o.past, true, nil
 }
 
 func (o *oracle) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {

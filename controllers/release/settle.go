@@ -75,8 +75,9 @@ func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) 
 // SettleWitnessed settles the release of a holder that a request asks about: for example, of a claim inside a range
 // that is deleted. Users send such requests, as many as they like, and no brake counts what they free. So
 // SettleWitnessed frees a block only if the deletion of its claim was seen, if the claim's IPAllocation is still there
-// and is not new, or if the binding of its workspace was seen to go. It reports false for any other holder that seems
-// to be gone: a kcp that was restored from a backup has never known the claims that are newer than the backup.
+// and was not stored too late, or if the binding of its workspace was seen to go. It reports false for any other holder
+// that seems to be gone: a kcp that was restored from a backup has never known the claims that are newer than the
+// backup.
 func (c *Controller) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	return c.settle(ctx, h, requested)
 }

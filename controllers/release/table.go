@@ -86,7 +86,7 @@ var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},
 	{verdict: of(alive), action: action{then: leave}},
 	{
-		verdict: of(unwitnessed), held: of(bound), record: of(strayRecord), kept: of(no),
+		verdict: of(unwitnessed), held: of(bound, keeping), record: of(strayRecord), kept: of(no),
 		action: action{drop: true, then: leave},
 	},
 	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // for the sweep, which has a brake

@@ -24,7 +24,7 @@ nothing     . . | -o-o | -o-o |  . . |  . . |  . .
 a pool      . . |  d d |  d d |  . . |  . . |  . .
 a range     . . |  n ? |  n ? |  . . |  . . |  . .
 bound       . . | -f ? |  r ? |  . . | -. . |  . .
-keeping     . . |  r ? |  r ? |  . . |  . . |  . .
+keeping     . . |  r ? |  r ? |  . . | -. . |  . .
 retained    . . |  r ? |  r ? |  . . |  . . |  . .
 expired     . . | -e ? | -e ? |  . . |  . . |  . .
 `,

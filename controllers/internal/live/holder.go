@@ -2,10 +2,13 @@ package live
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,6 +112,28 @@ func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.C
 	defer cancel()
 	answer, err := r.holderAt(ctx, host, cluster, h)
 	return answer.Client, answer.Verdict == Gone && answer.Object == nil, err
+}
+
+// Existed reports whether the claim existed at a past revision of the server of this client. known is false if the
+// server does not keep that revision any more.
+//
+// Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions, resourceVersionMatch=Exact.
+func (r *Reader) Existed(
+	ctx context.Context, workspace client.Client, h ledger.Holder, revision string,
+) (existed, known bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	claims := &ipamv1alpha1.IPClaimList{}
+	err = workspace.List(ctx, claims, client.InNamespace(h.Namespace), &client.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, h.Name),
+		Raw: &metav1.ListOptions{
+			ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		},
+	})
+	if apierrors.IsResourceExpired(err) {
+		return false, false, nil
+	}
+	return slices.ContainsFunc(claims.Items, func(c ipamv1alpha1.IPClaim) bool { return Is(&c, h) }), err == nil, err
 }
 
 // holderBound reads the object at one endpoint. ok reports whether the answer is definite: the object is there, or it

@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -76,6 +78,42 @@ func TestLacks_AsksOnlyTheServerOfTheWorkspace(t *testing.T) {
 				t.Errorf("Lacks = %t, %v; want %t", ok, err, tt.want)
 			}
 		})
+	}
+}
+
+// A server tells whether it had the claim at a revision, as long as it keeps that revision.
+func TestExisted_AsksTheServerForItsPast(t *testing.T) {
+	claims := path.Dir(claimPath)
+	none := &ipamv1alpha1.IPClaimList{TypeMeta: claimList("", "c").TypeMeta}
+	expired := apierrors.NewResourceExpired("too old").Status()
+	expired.TypeMeta = notFound("ipclaims", "c").TypeMeta
+	for name, tt := range map[string]struct {
+		at             string
+		existed, known bool
+		answer         any
+	}{
+		"it existed":             {at: "7", existed: true, known: true, answer: claimList("", "c")},
+		"it did not exist":       {at: "7", known: true, answer: none},
+		"another had its name":   {at: "7", known: true, answer: claimList("", "of-its-successor")},
+		"the server has no past": {at: "7", answer: &expired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := newSite(t)
+			endpoint.serve(claims+"@"+tt.at+"?metadata.name=c", tt.answer)
+			_, reader := newWorld(t, endpoint)
+			workspace := must.Get(reader.at(endpoint.URL, "w"))(t)
+			existed, known, err := reader.Existed(t.Context(), workspace, theClaim, tt.at)
+			if err != nil || existed != tt.existed || known != tt.known {
+				t.Errorf("Existed = %t, %t, %v; want %t, %t", existed, known, err, tt.existed, tt.known)
+			}
+		})
+	}
+	endpoint := newSite(t)
+	endpoint.serve(claims+"@7?metadata.name=c", http.StatusInternalServerError)
+	_, reader := newWorld(t, endpoint)
+	workspace := must.Get(reader.at(endpoint.URL, "w"))(t)
+	if _, known, err := reader.Existed(t.Context(), workspace, theClaim, "7"); err == nil || known {
+		t.Errorf("Existed of a server that fails: known = %t, %v; want an error", known, err)
 	}
 }
 

@@ -51,6 +51,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if page := r.URL.Query().Get("continue"); page != "" {
 		path += "?" + page
 	}
+	if query := r.URL.Query(); query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) {
+		path += "@" + query.Get("resourceVersion") + "?" + query.Get("fieldSelector")
+	}
 	s.mu.Lock()
 	object := s.objects[path]
 	s.mu.Unlock()

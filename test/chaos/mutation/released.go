@@ -389,8 +389,22 @@ var released = []Mutant{
 	{
 		Name:  "a record that a stale cache has stored after a restore proves that kcp has known its claim",
 		File:  "controllers/release/facts.go",
-		Old:   "return own.CreationTimestamp.Add(relisting).Before(at)",
-		New:   "return !at.IsZero()",
+		Old:   "case has == keeping, own.CreationTimestamp.Add(relisting).Before(at):",
+		New:   "case has == keeping, !at.IsZero():",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
+	},
+	{
+		Name:  "the record of a claim that did not exist when it was stored is retained",
+		File:  "controllers/release/facts.go",
+		Old:   "case known && !changed(own):",
+		New:   "case known && false:",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
+	},
+	{
+		Name:  "a record that was changed since counts as stored too late",
+		File:  "controllers/release/facts.go",
+		Old:   "case known && !changed(own):",
+		New:   "case known:",
 		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_DistrustsANewRecord"},
 	},
 	{
